@@ -8,7 +8,6 @@
 #include "base/log.hpp"
 #include "base/signal_name.hpp"
 #include "base/worker_contract.hpp"
-#include "rendezvous/status_page.hpp"
 
 #include <fmt/format.h>
 
@@ -43,23 +42,23 @@ Result<std::unique_ptr<Agent>> Agent::open(
     asio::io_context& context,
     const LaunchPlan& plan,
     GuardClient& guard,
-    Outputs outputs,
+    Prepared prepared,
     Inherited inherited) {
-  auto network = RendezvousNetwork::open(context, plan, guard);
+  auto network = RendezvousNetwork::open(context, plan, guard, std::move(prepared.key));
   if (!network) return network.error();
   auto starter = WorkerStarter::open(context);
   if (!starter) return starter.error();
-  const auto& directory = outputs.directory.path;
+  const auto& directory = prepared.directory.path;
   auto journal = Journal::open(directory.empty() ? directory : directory / kJournalName);
   if (!journal) return journal.error();
-  auto streams = Streams::open(plan, std::move(outputs.directory), outputs.consoles);
+  auto streams = Streams::open(plan, std::move(prepared.directory), prepared.consoles);
   if (!streams) return streams.error();
   std::unique_ptr<Agent> agent(new Agent(
       context,
       plan,
       guard,
       std::move(inherited),
-      {.consoles = outputs.consoles,
+      {.consoles = prepared.consoles,
        .streams = *std::move(streams),
        .starter = *std::move(starter),
        .journal = *std::move(journal),
@@ -113,7 +112,11 @@ Agent::Agent(
                [this](FailureText text) {
                  feed(RendezvousNode::FailureRead{.text = std::move(text)});
                },
-           .gave_up = [this](int status) { leave(status); }}) {
+           .gave_up =
+               [this](int status) {
+                 guard_.give_up();
+                 leave(status);
+               }}) {
   // Workers inherit the user's choice from here.
   const char* const chosen =
       std::getenv(contract::kGlooInterface);  // NOLINT(concurrency-mt-unsafe)
@@ -122,7 +125,7 @@ Agent::Agent(
   }
   network_->listen(
       [this](RendezvousNode::Event event) { feed(std::move(event)); },
-      [pages = StatusPages(node_, DDPRUN_VERSION)]() mutable { return pages.page(Clock::now()); });
+      StatusPages(node_, DDPRUN_VERSION));
 }
 
 Agent::~Agent() = default;
@@ -215,7 +218,8 @@ asio::awaitable<std::string> Agent::check_node() {
 int Agent::wind_up(int status) {
   workers_.finish(status);
   if (status == kExitOk && workers_.keeps_leftovers()) guard_.keep_leftovers();
-  const TimePoint end_by = Clock::now() + kEndPatience;
+  // A worker that SIGKILL did not end keeps its pipes open.
+  const TimePoint end_by = Clock::now() + (guard_.gave_up() ? Duration() : Duration(kEndPatience));
   if (sampler_) sampler_->finish(end_by);
   streams_->finish(end_by);
   if (stopped_by_ != 0 && !end_is_reported_) journal_->report(end_text(status));
@@ -251,13 +255,11 @@ std::string Agent::end_text(int status) const {
   const bool has_saved = is_notice && status == plan_.notice.exit_status;
   std::string text = fmt::format("told to stop by {}", signal_name(stopped_by_));
   if (!plan_.slurm_step.empty() && is_notice && !has_saved && !why_.empty()) text = why_;
-  if (!guard_.took_part())
-    return fmt::format("{}; no worker had started; exit status {}", text, status);
-  return fmt::format(
-      "{}; all workers have {}; exit status {}",
-      text,
-      has_saved ? "saved and ended" : "ended",
-      status);
+  const char* const workers = !guard_.took_part() ? "no worker had started"
+                              : guard_.gave_up()  ? "not all workers have ended"
+                              : has_saved         ? "all workers have saved and ended"
+                                                  : "all workers have ended";
+  return fmt::format("{}; {}; exit status {}", text, workers, status);
 }
 
 void Agent::stop_by(int signal) {

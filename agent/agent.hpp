@@ -40,10 +40,11 @@ class Consoles;
 
 class Agent {
  public:
-  /// Where what workers write goes. `consoles` outlive the agent.
-  struct Outputs {
+  /// What was made ready before, because it may take long. `consoles` outlive the agent.
+  struct Prepared {
     Consoles& consoles;
     LaunchDirectory directory;
+    AuthKey key;
   };
 
   /// Opens the store's port. Starts no worker. `guard` outlives it; `inherited` is what workers get
@@ -52,7 +53,7 @@ class Agent {
       asio::io_context& context,
       const LaunchPlan& plan,
       GuardClient& guard,
-      Outputs outputs,
+      Prepared prepared,
       Inherited inherited);
 
   ~Agent();

@@ -5,6 +5,7 @@
 #include "agent/guard_client.hpp"
 #include "agent/launch_directory.hpp"
 #include "agent/own_endpoint.hpp"
+#include "agent/own_key.hpp"
 #include "base/check.hpp"
 #include "base/descriptor.hpp"
 #include "base/environment.hpp"
@@ -106,13 +107,17 @@ asio::awaitable<void> work_early(
 }
 
 asio::awaitable<void> probe_endpoint(RendezvousPlan& rendezvous, TaskScope& all) {
-  rendezvous.recognizes_endpoint = co_await is_at_endpoint(rendezvous);
+  const auto addresses = co_await resolve_endpoint(rendezvous);
+  for (const Address& address : addresses) {
+    rendezvous.endpoint_addresses.push_back(host_of(address));
+  }
+  rendezvous.recognizes_endpoint = is_at_endpoint(rendezvous, addresses);
   all.cancel();
 }
 
-/// Checks whether the endpoint, which may be a host name, is local, and stores the result in
-/// `plan`. Yields the signal that ended the check, if one did.
-std::optional<int> recognize_endpoint(
+/// Finds out where the endpoint, which may be a host name, is, and stores the result in `plan`, if
+/// this node may listen there. Yields the signal that ended that, if one did.
+std::optional<int> find_endpoint(
     asio::io_context& context, GuardClient& guard, Stream& signals, LaunchPlan& plan) {
   RendezvousPlan& rendezvous = plan.rendezvous;
   if (rendezvous.bootstraps == Bootstraps::kNo || !rendezvous.has_others()) return std::nullopt;
@@ -121,6 +126,19 @@ std::optional<int> recognize_endpoint(
   const EarlyWork probe = [&](TaskScope& all) { return probe_endpoint(rendezvous, all); };
   run_to_end(context, work_early(guard, plan, signals, probe, stopped_by));
   rendezvous.join_timeout -= std::min(rendezvous.join_timeout, Clock::now() - began);
+  return stopped_by;
+}
+
+/// Waits for this node's key. Yields the signal that ended the wait, if one did.
+std::optional<int> finish_key(
+    asio::io_context& context,
+    GuardClient& guard,
+    Stream& signals,
+    const LaunchPlan& plan,
+    OwnKey& key) {
+  std::optional<int> stopped_by;
+  const EarlyWork wait = [&](TaskScope& all) { return key.wait(all); };
+  run_to_end(context, work_early(guard, plan, signals, wait, stopped_by));
   return stopped_by;
 }
 
@@ -243,17 +261,28 @@ Result<int> run_job(
     Stream& signals,
     LaunchPlan& plan,
     const AfterJob& after_job) {
-  auto stopped_by = recognize_endpoint(context, guard, signals, plan);
+  auto key = OwnKey::begin(plan);
+  if (!key) return key.error();
+  auto stopped_by = find_endpoint(context, guard, signals, plan);
   if (stopped_by) return exit_status_of_signal(*stopped_by);
   Consoles consoles;
   // Now, so that no error from here on waits for a reader.
   if (const auto taken = consoles.take_log(); !taken) return taken.error();
+  stopped_by = finish_key(context, guard, signals, plan, *key);
+  if (stopped_by) return exit_status_of_signal(*stopped_by);
+  const std::optional<Result<AuthKey>>& own_key = key->made();
+  DDPRUN_CHECK(own_key.has_value());
+  if (!*own_key) return own_key->error();
   auto directory = open_directory(context, guard, signals, plan, stopped_by);
   if (stopped_by) return exit_status_of_signal(*stopped_by);
   DDPRUN_CHECK(directory);
   if (!*directory) return directory->error();
   auto agent = Agent::open(
-      context, plan, guard, {.consoles = consoles, .directory = **directory}, inherited());
+      context,
+      plan,
+      guard,
+      {.consoles = consoles, .directory = **directory, .key = **own_key},
+      inherited());
   if (!agent) {
     try_to_remove(**directory);
     return agent.error();

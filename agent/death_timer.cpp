@@ -18,10 +18,12 @@ DeathTimer::DeathTimer() {
     timer_ = timer;
     return;
   }
+  const int why = errno;
   spdlog::warn(
-      "phase=unguarded: no timer: {}: if this whole node is frozen and resumes, its workers run on "
-      "for a moment",
-      std::strerror(errno));
+      "phase=unguarded: no timer: {}{}: if this whole node is frozen and resumes, its workers run "
+      "on for a moment",
+      std::strerror(why),
+      why == EAGAIN ? " (the user's limit of pending signals, ulimit -i, is reached)" : "");
 }
 
 DeathTimer::~DeathTimer() {

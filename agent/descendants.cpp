@@ -1,19 +1,10 @@
 #include "agent/descendants.hpp"
 
 #include "base/descriptor.hpp"
-#include "base/file.hpp"
-#include "base/parse.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <filesystem>
-#include <map>
-#include <set>
-#include <string_view>
-#include <system_error>
+#include <chrono>
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,75 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-namespace fs = std::filesystem;
-
-constexpr std::size_t kChildrenBytesMax = std::size_t{1} << 20U;
 constexpr auto kRescanAfter = 10ms;  // after no child has ended: a quick scan may have missed one
 
-struct Parentage {
-  pid_t parent = 0;
-  bool is_zombie = false;
-};
-
-/// State and parent from /proc/<pid>/stat; parent 0 if there is no such process.
-Parentage parentage_of(pid_t pid) {
-  const auto text = read_file(fmt::format("/proc/{}/stat", pid), kChildrenBytesMax);
-  if (!text) return {};
-  // The name is in parentheses and may contain any byte. Then: state, parent.
-  const auto fields = split(std::string_view(*text).substr(text->rfind(')') + 1), ' ');
-  if (fields.size() < 3) return {};
-  return {
-      .parent = parse_int<pid_t>(fields[2]).value_or(0),
-      .is_zombie = fields[1] == "Z" || fields[1] == "X"};
-}
-
-/// The names in a directory that are numbers.
-std::vector<pid_t> numbers_in(const fs::path& directory) {
-  std::vector<pid_t> numbers;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const auto number = parse_int<pid_t>(entry->path().filename().native());
-    if (number) numbers.push_back(*number);
-  }
-  return numbers;
-}
-
-/// The kernel's list of a thread's children, if it was built with them (CONFIG_PROC_CHILDREN).
-fs::path children_list(pid_t process, pid_t thread) {
-  return fmt::format("/proc/{}/task/{}/children", process, thread);
-}
-
-std::vector<pid_t> children_of(pid_t parent) {
-  std::vector<pid_t> children;
-  for (const pid_t thread : numbers_in(fmt::format("/proc/{}/task", parent))) {
-    const auto list = read_file(children_list(parent, thread), kChildrenBytesMax);
-    if (!list) continue;
-    for (const auto number : split(*list, ' ')) {
-      if (const auto child = parse_int<pid_t>(number)) children.push_back(*child);
-    }
-  }
-  return children;
-}
-
-std::multimap<pid_t, pid_t> children_of_all() {
-  std::multimap<pid_t, pid_t> children;
-  for (const pid_t pid : numbers_in("/proc")) {
-    const Parentage found = parentage_of(pid);
-    if (found.parent > 0) children.emplace(found.parent, pid);
-  }
-  return children;
-}
-
-bool is_one_of(const std::vector<pid_t>& few, pid_t pid) {
+bool is_one_of(std::span<const pid_t> few, pid_t pid) {
   return std::ranges::find(few, pid) != few.end();
 }
 
 /// Never another process that got the pid of one that has just ended: the descriptor is opened
 /// first, and only then the parent is checked.
-bool signal_one(pid_t pid, const std::set<pid_t>& family, int signal) {
+bool signal_one(pid_t pid, const DescendantWalk& walk, int signal) {
   const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!family.contains(parentage_of(pid).parent)) return false;
+  if (!walk.has(pid)) return false;
   if (!process) return ::kill(pid, signal) == 0;
   return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
@@ -122,57 +55,119 @@ void await_a_death(Duration wait) {
 
 }  // namespace
 
-void become_subreaper() {
-  // Kernels before 3.4 cannot do this. Then orphans are lost, and nothing here can change that.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+bool become_subreaper() {
+  return ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
-std::vector<pid_t> descendants_of(pid_t root, Search search, const Spared& spared) {
-  const bool quick = search == Search::kQuick &&
-                     ::access(children_list(::getpid(), ::getpid()).c_str(), R_OK) == 0;
-  std::multimap<pid_t, pid_t> all;
-  if (!quick) all = children_of_all();
+bool is_subreaper() {
+  int is_one = 0;
+  return ::prctl(PR_GET_CHILD_SUBREAPER, &is_one) == 0 && is_one != 0;
+}
 
-  std::vector<pid_t> found{root};
-  const auto add = [&](pid_t child) {
-    if (!is_one_of(spared.families, child)) found.push_back(child);
-  };
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (quick) {
-      std::ranges::for_each(children_of(found[i]), add);
-      continue;
+DescendantWalk::DescendantWalk(pid_t root, Search search, const Spared& spared)
+    : root_(root), spared_(spared) {
+  if (search == Search::kQuick && lists_children() && list_family()) return;
+  size_ = 0;
+  everybody_.emplace("/proc");
+}
+
+std::optional<pid_t> DescendantWalk::next() {
+  while (const auto pid = everybody_ ? everybody_->next() : next_of_family()) {
+    if (everybody_) {
+      if (!is_found(*pid)) continue;
+      if (size_ < family_.size()) family_.at(size_++) = *pid;
     }
-    const auto [first, last] = all.equal_range(found[i]);
-    for (auto child = first; child != last; ++child) {
-      add(child->second);
-    }
+    if (is_to_be_seen(*pid)) return pid;
   }
-  found.erase(found.begin());
-  std::erase_if(found, [&](pid_t pid) {
-    const Parentage is = parentage_of(pid);
-    return is.parent == 0 || is.is_zombie || is_one_of(spared.groups, ::getpgid(pid));
-  });
+  return std::nullopt;
+}
+
+bool DescendantWalk::has(pid_t pid) const {
+  // A parent that ends meanwhile leaves its children to a sub-reaper, which is of the family too.
+  while (!is_one_of(spared_.families, pid)) {
+    const auto stat = stat_of(pid);
+    if (!stat || stat->parent == 0) return false;
+    if (is_family(stat->parent)) return true;
+    pid = stat->parent;
+  }
+  return false;
+}
+
+/// As has(), but reads about each parent once: most processes of a machine have one of a few.
+bool DescendantWalk::is_found(pid_t pid) {
+  const auto stat = stat_of(pid);
+  if (!stat || stat->parent == 0 || is_one_of(spared_.families, pid)) return false;
+  if (is_family(stat->parent)) return true;
+  if (is_one_of(strangers_, stat->parent)) return false;
+  if (has(stat->parent)) return true;
+  strangers_.at(strangers_known_++ % strangers_.size()) = stat->parent;
+  return false;
+}
+
+/// False if they are too many.
+bool DescendantWalk::list_family() {
+  if (!list_children(root_)) return false;
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (!list_children(family_.at(i))) return false;
+  }
+  return true;
+}
+
+bool DescendantWalk::list_children(pid_t parent) {
+  ProcChildren children(parent);
+  while (const auto child = children.next()) {
+    if (is_one_of(spared_.families, *child)) continue;
+    if (size_ == family_.size()) return false;
+    family_.at(size_++) = *child;
+  }
+  return true;
+}
+
+std::optional<pid_t> DescendantWalk::next_of_family() {
+  if (at_ == size_) return std::nullopt;
+  return family_.at(at_++);
+}
+
+bool DescendantWalk::is_family(pid_t pid) const {
+  return pid == root_ || is_one_of(std::span(family_).first(size_), pid);
+}
+
+bool DescendantWalk::is_to_be_seen(pid_t pid) const {
+  const auto stat = stat_of(pid);
+  return stat && !stat->is_ended &&
+         (spared_.groups.empty() || !is_one_of(spared_.groups, ::getpgid(pid)));
+}
+
+std::vector<pid_t> descendants_of(pid_t root, Search search) {
+  std::vector<pid_t> found;
+  DescendantWalk walk(root, search);
+  while (const auto pid = walk.next()) {
+    found.push_back(*pid);
+  }
   return found;
 }
 
 int signal_descendants(int signal, Search search, const Spared& spared) {
-  const auto descendants = descendants_of(::getpid(), search, spared);
-  std::set<pid_t> family(descendants.begin(), descendants.end());
-  family.insert(::getpid());
-  const auto reaches = [&](pid_t pid) { return signal_one(pid, family, signal); };
-  return static_cast<int>(std::ranges::count_if(descendants, reaches));
+  int reached = 0;
+  DescendantWalk walk(::getpid(), search, spared);
+  while (const auto pid = walk.next()) {
+    if (signal_one(*pid, walk, signal)) ++reached;
+  }
+  return reached;
 }
 
-std::vector<pid_t> kill_descendants(TimePoint deadline, const Spared& spared) {
+bool kill_descendants(TimePoint deadline, const Spared& spared) {
   Search search = Search::kQuick;
   for (;;) {
     const bool reached_any = signal_descendants(SIGKILL, search, spared) > 0;
     bool reaped_any = false;
-    if (!reap(reaped_any)) return {};
-    if (Clock::now() >= deadline) return descendants_of(::getpid(), Search::kThorough, spared);
+    if (!reap(reaped_any)) return true;
+    if (Clock::now() >= deadline) {
+      return !DescendantWalk(::getpid(), Search::kThorough, spared).next();
+    }
     // If some are spared, we always have a child.
     const bool quiet = !reached_any && !reaped_any && !spared.families.empty();
-    if (quiet && search == Search::kThorough) return {};
+    if (quiet && search == Search::kThorough) return true;
     if (quiet) {
       search = Search::kThorough;
       continue;

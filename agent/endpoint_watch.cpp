@@ -2,6 +2,7 @@
 
 #include "base/descriptor.hpp"
 #include "rendezvous/own_address.hpp"
+#include "rendezvous/stream_of.hpp"
 
 #include <array>
 #include <cerrno>
@@ -47,13 +48,13 @@ bool has_name(const Endpoint& endpoint) {
   return !numeric_address(endpoint) && endpoint.host != "localhost";
 }
 
-EndpointWatch::EndpointWatch(
-    asio::io_context& context, Endpoint endpoint, std::function<void()> on_own)
+EndpointWatch::EndpointWatch(asio::io_context& context, Endpoint endpoint, OnOwn on_own)
     : endpoint_(std::move(endpoint)),
       on_own_(std::move(on_own)),
       netlink_(context),
       next_look_up_(context, kNever) {
-  if (Descriptor socket = open_netlink()) netlink_.assign(socket.release());
+  // If it is refused, it stays closed, as without permission.
+  if (Descriptor socket = open_netlink()) static_cast<void>(give_to(netlink_, std::move(socket)));
 }
 
 void EndpointWatch::serve_in(TaskScope& tasks) {
@@ -75,7 +76,7 @@ void EndpointWatch::stop() {
 }
 
 void EndpointWatch::check() {
-  if (!is_stopped_ && own_among(addresses_)) on_own_();
+  if (!is_stopped_ && own_among(addresses_)) on_own_(addresses_);
 }
 
 /// A call that hangs at a stale address would delay the check of the name's new one.

@@ -21,8 +21,11 @@ bool has_name(const Endpoint& endpoint);
 /// this machine gets an address (DHCP, the end of IPv6's "tentative" state), by netlink.
 class EndpointWatch {
  public:
+  /// Gets the endpoint's addresses, one of which is this machine's.
+  using OnOwn = std::function<void(const std::vector<Address>&)>;
+
   /// `on_own` is called for each check that succeeds, until stop().
-  EndpointWatch(asio::io_context& context, Endpoint endpoint, std::function<void()> on_own);
+  EndpointWatch(asio::io_context& context, Endpoint endpoint, OnOwn on_own);
   EndpointWatch(const EndpointWatch&) = delete;
   EndpointWatch& operator=(const EndpointWatch&) = delete;
   ~EndpointWatch() = default;
@@ -43,7 +46,7 @@ class EndpointWatch {
   void check();
 
   Endpoint endpoint_;
-  std::function<void()> on_own_;
+  OnOwn on_own_;
   Stream netlink_;  // closed if the kernel or a sandbox does not permit one
   NameService names_;
   Timer next_look_up_;

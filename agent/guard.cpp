@@ -2,13 +2,14 @@
 
 #include "agent/core/process_end.hpp"
 #include "agent/descendants.hpp"
-#include "agent/process.hpp"
+#include "agent/proc.hpp"
 #include "agent/resumption.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
+#include "base/node_range.hpp"
+#include "base/report_in_place.hpp"
 #include "base/signal_name.hpp"
-#include "base/standard_streams.hpp"
 
 #include <algorithm>
 #include <array>
@@ -18,7 +19,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -39,6 +39,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kUnkillableAfter = 5s;
+constexpr auto kGivenUpPatience = 500ms;  // for processes for which the agent has waited as long
 /// From the agent's last word to its exit, before the guard looks what it waits for.
 constexpr auto kExitPatience = 500ms;
 constexpr int kPriority = -5;
@@ -88,51 +89,56 @@ class Ordinary {
 /// The lifelines that the agent told the guard to hold.
 class Held {
  public:
-  explicit Held(SharedLease& shared) : shared_(&shared) {}
+  /// Takes the memory for all of them.
+  Held() { lines_.reserve(kLinesMax); }
 
-  void take(GuardOrders& orders) {
+  /// False if a lifeline could not be taken.
+  bool take(GuardOrders& orders) {
+    bool took_all = true;
     for (std::size_t i = 0; i < orders.count; ++i) {
-      take(orders.orders[i], std::move(orders.copies[i]));
+      took_all &= take(orders.orders[i], std::move(orders.copies[i]));
+    }
+    return took_all;
+  }
+
+  void say_goodbye() const {
+    for (const One& one : lines_) {
+      if (one.is_end) send_goodbye(one.line.get());
     }
   }
 
-  std::vector<int> ends() const {
-    std::vector<int> out;
-    for (const One& one : lines_) {
-      if (one.is_end) out.push_back(one.line.get());
-    }
-    return out;
-  }
+  void let_go_all() { lines_.clear(); }
 
  private:
+  /// One for each node, or, while the leader changes, two.
+  static constexpr std::size_t kLinesMax = std::size_t{2} * NodeRange::kMaxNodes;
+
   struct One {
+    int number = -1;  // its descriptor number in the agent
     Descriptor line;
     bool is_end = false;
   };
 
-  void take(const GuardOrder& order, Descriptor copy) {
-    if (order.kind == GuardOrder::Kind::kLeaseShortened || order.descriptor < 0) return;
-    const auto index = static_cast<std::size_t>(order.descriptor);
-    if (order.kind == GuardOrder::Kind::kLetGo) {
-      if (index < lines_.size()) lines_[index] = {};
-      return;
-    }
-    if (!copy) return complain();
-    if (index >= lines_.size()) lines_.resize(index + 1);
-    lines_[index] = {.line = std::move(copy), .is_end = order.kind == GuardOrder::Kind::kHoldEnd};
+  bool take(const GuardOrder& order, Descriptor copy) {
+    if (order.kind == GuardOrder::Kind::kLeaseShortened || order.descriptor < 0) return true;
+    let_go(order.descriptor);
+    if (order.kind == GuardOrder::Kind::kLetGo) return true;
+    if (!copy || lines_.size() == lines_.capacity()) return false;
+    lines_.push_back(
+        {.number = order.descriptor,
+         .line = std::move(copy),
+         .is_end = order.kind == GuardOrder::Kind::kHoldEnd});
+    return true;
   }
 
-  void complain() {
-    shared_->set_guard_is_full();
-    if (std::exchange(has_complained_, true)) return;
-    report(
-        "the guard may not open as many files as there are nodes: if this agent is killed, "
-        "some nodes wait for its lease; raise the limit (ulimit -Hn)");
+  void let_go(int number) {
+    const auto found = std::ranges::find(lines_, number, &One::number);
+    if (found == lines_.end()) return;
+    *found = std::move(lines_.back());
+    lines_.pop_back();
   }
 
-  SharedLease* shared_;
-  std::vector<One> lines_;  // by their descriptor number in the agent
-  bool has_complained_ = false;
+  std::vector<One> lines_;
 };
 
 /// How the agent ended: its wait status, or none if the lease ran out.
@@ -141,12 +147,13 @@ struct AgentEnd {
   bool was_suspended = false;  // the lease ran out while every process here was stopped
   bool is_reaped = false;      // its pid may belong to another process by now
   // It said how it ends, and one of its threads waits there in the kernel; none: it does not.
-  std::optional<std::string> stuck_in = std::nullopt;
+  std::optional<KernelName> stuck_in = std::nullopt;
 };
 
 class Guard {
  public:
-  Guard(pid_t agent, Watch watch) : agent_(agent), watch_(std::move(watch)), held_(*watch_.lease) {}
+  Guard(pid_t agent, Watch watch, Held& held)
+      : agent_(agent), watch_(std::move(watch)), held_(held) {}
 
   /// Waits until the agent has ended, or must be killed.
   AgentEnd await_agent() {
@@ -169,18 +176,16 @@ class Guard {
             .is_reaped = ended.has_value()};
       }
       if (ended) return {.status = ended, .is_reaped = true};
-      if (auto left = left_without_ending()) return *std::move(left);
+      if (const auto left = left_without_ending()) return *left;
       if ((waits[1].revents & POLLHUP) != 0) watch_.orders.reset();  // SIGCHLD is on its way
     }
   }
 
   void take_orders() {
     while (watch_.orders && receive_orders(watch_.orders.get(), orders_)) {
-      held_.take(orders_);
+      if (!held_.take(orders_)) complain();
     }
   }
-
-  const Held& held() const { return held_; }
 
   /// Whether the agent's descendants are to live on. Not if it was killed while it ended.
   bool keeps_leftovers(const AgentEnd& end) const {
@@ -189,6 +194,11 @@ class Guard {
 
   /// Whether the agent ended so that another one takes its place.
   bool agent_returns() const { return watch_.lease->agent_returns(); }
+
+  /// How long SIGKILL may take.
+  Duration kill_patience() const {
+    return watch_.lease->gave_up() ? Duration(kGivenUpPatience) : Duration(kUnkillableAfter);
+  }
 
  private:
   /// On CLOCK_BOOTTIME, so that a lease that ended while the machine was suspended is seen at once.
@@ -215,9 +225,17 @@ class Guard {
     if (!leaves_by_) leaves_by_ = now + kExitPatience;
     if (now < *leaves_by_) return std::nullopt;
     leaves_by_ = now + kExitPatience;
-    auto stuck_in = is_ending(agent_) ? uninterruptible_wait(agent_) : std::nullopt;
+    const auto stuck_in = is_ending(agent_) ? uninterruptible_wait(agent_) : std::nullopt;
     if (!stuck_in) return std::nullopt;
-    return AgentEnd{.status = W_EXITCODE(*status, 0), .stuck_in = std::move(stuck_in)};
+    return AgentEnd{.status = W_EXITCODE(*status, 0), .stuck_in = stuck_in};
+  }
+
+  void complain() {
+    watch_.lease->set_guard_is_full();
+    if (std::exchange(has_complained_, true)) return;
+    report_in_place(
+        "the guard may not open as many files as there are nodes: if this agent is killed, "
+        "some nodes wait for its lease; raise the limit (ulimit -Hn)");
   }
 
   bool lease_is_over() const { return Clock::now() >= watch_.lease->get(); }
@@ -265,8 +283,9 @@ class Guard {
   TimePoint armed_for_ = kNever;
   std::optional<TimePoint> lease_when_resumed_;
   std::optional<TimePoint> leaves_by_;  // the agent has said how it ends, and is to have ended
-  Held held_;
+  Held& held_;
   GuardOrders orders_;
+  bool has_complained_ = false;
 };
 
 bool is_a_defect(int signal) {
@@ -274,60 +293,79 @@ bool is_a_defect(int signal) {
          signal == SIGILL || signal == SIGSYS;
 }
 
-/// Prints why the job ended here, unless the agent did, and returns the exit status.
-int conclude(pid_t agent, std::optional<int> end) {
+/// What the survivor of guard and agent knows to have ended. `adopts`: it adopts orphans, so it has
+/// seen every process of the job.
+const char* what_was_killed(bool adopts) {
+  return adopts ? "every process of the job on this node was killed"
+                : "the workers on this node were killed, but perhaps not all that they started";
+}
+
+/// Prints why the job ended here, unless the agent did, and returns the exit status. `adopts`: this
+/// process got the workers of the agent when that ended.
+int conclude(pid_t agent, std::optional<int> end, bool adopts) {
+  const char* const killed = what_was_killed(adopts);
   if (!end) {
-    report(
+    report_in_place(
         "this node's lease ran out, and the agent (pid {}) did not stop the workers: it is "
-        "stopped or gets no CPU time; every process of the job on this node was killed, since the "
-        "other nodes may continue without it; start ddprun here again to take part; exit status "
-        "{}",
+        "stopped or gets no CPU time; {}, since the other nodes may continue without it; start "
+        "ddprun here again to take part; exit status {}",
         agent,
+        killed,
         kExitTryAgain);
     return kExitTryAgain;
   }
   if (WIFEXITED(*end)) return WEXITSTATUS(*end);
   const int signal = WTERMSIG(*end);
   const int exit_status = is_a_defect(signal) ? kExitDefect : exit_status_of_signal(signal);
-  report(
-      "the agent (pid {}) was ended by {}; every process of the job on this node was "
-      "killed; exit status {}",
+  report_in_place(
+      "the agent (pid {}) was ended by {}; {}; exit status {}",
       agent,
-      signal_name(signal),
+      signal_name(signal),  // so short that the string needs no memory from the heap
+      killed,
       exit_status);
   return exit_status;
 }
 
+void report_unkillable(const Spared& spared) {
+  DescendantWalk left(::getpid(), Search::kThorough, spared);
+  while (const auto pid = left.next()) {
+    const auto stuck_in = uninterruptible_wait(*pid);
+    report_in_place(
+        "pid {} does not end, even by SIGKILL ({}{}); it is left",
+        *pid,
+        stuck_in ? "waits for a disk or a device, in " : "is it ours to kill?",
+        stuck_in ? stuck_in->data() : "");
+  }
+}
+
 /// Waits until the agent has ended, and kills what is left of it. Returns the exit status; none if
 /// the whole node was suspended past its lease and another agent is to take part in its place.
-///
-/// `earlier`: children that this process had before it became ddprun by exec, as in
-/// `tensorboard & exec ddprun`. They are not part of the job.
-std::optional<int> watch_agent(pid_t agent, Watch watch, const std::vector<pid_t>& earlier) {
-  Guard guard(agent, std::move(watch));
+std::optional<int> watch_agent(
+    pid_t agent, Watch watch, Held& held, const Spared& spared, bool adopts) {
+  Guard guard(agent, std::move(watch), held);
   const AgentEnd end = guard.await_agent();
   // Before its workers: it must not start another one, nor take their deaths for a failure.
   if (!end.is_reaped) ::kill(agent, SIGKILL);
   if (end.stuck_in) {
-    report(
+    report_in_place(
         "the agent (pid {}) cannot end: a thread of it waits for a disk that does not respond (in "
         "{}); leaving it; exit status {}",
         agent,
-        *end.stuck_in,
+        end.stuck_in->data(),
         WEXITSTATUS(end.status.value_or(0)));
-    return conclude(agent, end.status);
+    return conclude(agent, end.status, adopts);
   }
-  if (guard.keeps_leftovers(end)) return conclude(agent, end.status);
-  const auto left =
-      kill_descendants(Clock::now() + kUnkillableAfter, {.families = earlier, .groups = {}});
+  if (guard.keeps_leftovers(end)) return conclude(agent, end.status, adopts);
+  const bool none_is_left = kill_descendants(Clock::now() + guard.kill_patience(), spared);
   guard.take_orders();  // from an agent that was alive until now
-  if (left.empty()) send_goodbye(guard.held().ends());
-  for (const pid_t pid : left) {
-    report("process {} does not end, even by SIGKILL; leaving it", pid);
+  if (!none_is_left) {
+    report_unkillable(spared);
+  } else if (adopts) {  // else none is left that it can see
+    held.say_goodbye();
   }
   const bool returns = end.was_suspended || guard.agent_returns();
-  if (returns && left.empty()) return std::nullopt;
-  return conclude(agent, end.status);
+  if (returns && none_is_left) return std::nullopt;
+  return conclude(agent, end.status, adopts);
 }
 
 Result<Watch> open_watch(sigset_t signals, Descriptor orders) {
@@ -352,8 +390,11 @@ GuardEnded refuse(const Error& error) {
 
 std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals) {
   const Ordinary ordinary;
+  // Children that this process had before it became ddprun by exec, as in `tensorboard & exec
+  // ddprun`. They are not part of the job.
   const auto earlier = descendants_of(::getpid(), Search::kQuick);
-  become_subreaper();  // before there can be orphans
+  Held held;
+  const bool adopts = become_subreaper();  // before there can be orphans
   bool took_part = false;
   for (bool returns = false;; returns = true) {
     std::array<int, 2> ends{};
@@ -382,19 +423,23 @@ std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals) {
     of_the_agent.reset();
     ordinary.leave();
     const SharedLease& lease = *watch->lease;  // outlives the watch
-    const auto status = watch_agent(agent, *std::move(watch), earlier);
+    const auto status =
+        watch_agent(agent, *std::move(watch), held, {.families = earlier, .groups = {}}, adopts);
     if (status) return GuardEnded{.exit_status = *status};
+    held.let_go_all();
     took_part |= lease.took_part();
   }
 }
 
-void end_without_guard(std::span<const int> ends) {
-  const auto left = kill_descendants(Clock::now() + kUnkillableAfter);
-  if (left.empty()) send_goodbye(ends);
-  write_stderr(
-      "ddprun: the guard, the process that was started, has ended (killed?); every process of the "
-      "job on this node was killed");
-  write_stderr(left.empty() ? "\n" : ", except some that do not end\n");
+void end_without_guard(const std::set<int>& ends) {
+  const bool adopts = is_subreaper();
+  const bool none_is_left = kill_descendants(Clock::now() + kUnkillableAfter);
+  // If it adopts nothing, a process that it cannot see may be left.
+  if (none_is_left && adopts) std::ranges::for_each(ends, send_goodbye);
+  report_in_place(
+      "the guard, the process that was started, has ended (killed?); {}{}",
+      what_was_killed(adopts),
+      none_is_left ? "" : "; some processes do not end, even by SIGKILL");
   // Threads may be in the middle of a write, and no parent is left to get a status.
   ::_exit(kExitDefect);
 }

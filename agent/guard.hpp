@@ -10,16 +10,20 @@
 // instant, the kernel kills the workers by their parent-death signal.
 //
 // The survivor of the two sends the goodbye to the nodes that this one led, once no process of the
-// job is left here. If this node's lease ends and its agent does nothing, because it is stopped or
-// gets no CPU time, the guard kills the agent first and then the rest (R8).
+// job is left here. If the kernel lets nobody adopt orphans, the survivor cannot know that: it
+// kills what it sees, sends no goodbye, and the other nodes wait for the lease.
 //
-// The guard is forked before any thread exists, uses little memory, waits in one system call, and
-// passes signals down and the exit status up.
+// If this node's lease ends and its agent does nothing, because it is stopped or gets no CPU time,
+// the guard kills the agent first and then the rest (R8).
+//
+// The guard forks the agent before any thread exists, waits in one system call, and passes signals
+// down and the exit status up. It uses little memory, and allocates none once an agent runs: it
+// must also work on a machine that has none left. What it needs then lies in fixed buffers.
 
 #include "agent/guard_channel.hpp"
 #include "base/descriptor.hpp"
 
-#include <span>
+#include <set>
 #include <variant>
 
 #include <signal.h>
@@ -48,7 +52,8 @@ struct GuardEnded {
 std::variant<AgentBegins, GuardEnded> fork_agent(const sigset_t& signals);
 
 /// For the agent after the guard has ended: kills every process below it, sends the goodbye on
-/// `ends`, and ends this process without waiting for its threads.
-[[noreturn]] void end_without_guard(std::span<const int> ends);
+/// `ends` if it knows that none is left, and ends this process without waiting for its threads.
+/// Allocates no memory.
+[[noreturn]] void end_without_guard(const std::set<int>& ends);
 
 }  // namespace ddprun

@@ -106,11 +106,9 @@ bool receive_orders(int channel, GuardOrders& out) {
   return true;
 }
 
-void send_goodbye(std::span<const int> ends) {
-  for (const int end : ends) {
-    // If it takes no byte, its node has ended or cannot be reached.
-    static_cast<void>(::send(end, &kGoodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
-  }
+void send_goodbye(int end) {
+  // If it takes no byte, its node has ended or cannot be reached.
+  static_cast<void>(::send(end, &kGoodbye, 1, MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 }  // namespace ddprun

@@ -50,6 +50,10 @@ class SharedLease {
     return status < 0 ? std::nullopt : std::optional(status);
   }
 
+  /// The agent has waited for the end of processes to which it has sent SIGKILL, in vain.
+  void set_gave_up() { gave_up_.store(true); }
+  bool gave_up() const { return gave_up_.load(); }
+
   /// The agent ends with success, and leftovers of its workers live on (--leftover keep).
   void set_keeps_leftovers() { keeps_leftovers_.store(true); }
   bool keeps_leftovers() const { return keeps_leftovers_.load(); }
@@ -61,6 +65,7 @@ class SharedLease {
   std::atomic<bool> took_part_ = false;
   std::atomic<bool> guard_is_full_ = false;
   std::atomic<bool> agent_returns_ = false;
+  std::atomic<bool> gave_up_ = false;
   std::atomic<bool> keeps_leftovers_ = false;
   std::atomic<int> exit_status_ = -1;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // a lock would end at the fork
@@ -96,7 +101,7 @@ Result<std::size_t> send_orders(int channel, std::span<const GuardOrder> orders)
 /// Receives the next message. False if there is none, or no sender is left.
 bool receive_orders(int channel, GuardOrders& out);
 
-/// Writes kGoodbye to each end that takes it without blocking.
-void send_goodbye(std::span<const int> ends);
+/// Writes kGoodbye to an end, if that takes it without blocking.
+void send_goodbye(int end);
 
 }  // namespace ddprun

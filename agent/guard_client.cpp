@@ -29,7 +29,7 @@ GuardClient::GuardClient(asio::io_context& context, AgentBegins began)
 asio::awaitable<void> GuardClient::end_with_it() {
   // The guard never writes, so only the end of file can arrive.
   const auto [cancelled] = co_await channel_.async_wait(Channel::wait_read, kTuple);
-  if (!cancelled) end_without_guard(std::vector<int>(ends_.begin(), ends_.end()));
+  if (!cancelled) end_without_guard(ends_);
 }
 
 asio::awaitable<void> GuardClient::serve() {

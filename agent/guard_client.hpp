@@ -20,8 +20,8 @@ class GuardClient {
   /// `began.guard` is open.
   GuardClient(asio::io_context& context, AgentBegins began);
 
-  /// Once the guard has ended: kills every process below this one, sends the goodbye on the ends
-  /// that are held, and ends this process. Returns only when cancelled.
+  /// Once the guard has ended: does end_without_guard() for the ends that are held. Returns only
+  /// when cancelled.
   asio::awaitable<void> end_with_it();
 
   /// Sends queued orders as fast as the guard reads them, until cancelled.
@@ -58,6 +58,10 @@ class GuardClient {
   /// This process exits now with this status. If a thread of it waits in the kernel for a disk, it
   /// cannot, and the guard leaves it.
   void leave(int exit_status);
+
+  /// A process did not end by SIGKILL: the guard need not wait for it as long again.
+  void give_up() { lease_->set_gave_up(); }
+  bool gave_up() const { return lease_->gave_up(); }
 
   /// Once this process has exited, the guard leaves its descendants alone.
   void keep_leftovers() { lease_->set_keeps_leftovers(); }

@@ -1,5 +1,6 @@
 #include "agent/local_workers.hpp"
 
+#include "agent/proc.hpp"
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "base/worker_contract.hpp"
@@ -84,7 +85,7 @@ asio::awaitable<void> LocalWorkers::keep_time() {
 void LocalWorkers::start(
     const effects::StartWorkers& round, std::vector<int> lines, std::string interface) {
   news_.expect_last_line(nullptr);
-  group_.hand_down(std::move(lines));
+  group_.begin_round(std::move(lines));
   place_.round = round;
   place_.interface = std::move(interface);
   place_.notice_file = dependencies_.notice_file.path();
@@ -184,7 +185,7 @@ void LocalWorkers::perform(const Supervisor::Spawn& effect) {
 }
 
 void LocalWorkers::perform(const Supervisor::CancelSpawn& effect) {
-  if (!group_.cancel_start()) return;
+  if (!group_.cancel_start(effect.local_rank)) return;
   events_.put_first(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
 }
 
@@ -236,20 +237,22 @@ void LocalWorkers::perform(const Supervisor::GiveUp& effect) {
     const pid_t pid = group_.pid_of(local_rank);
     if (pid == 0) {
       spdlog::error(
-          "rank={} phase=unkillable: its process is being made and waits for a disk; this node "
-          "starts no worker again",
+          "rank={} phase=unkillable: its process is being made and waits for the disk of its "
+          "program; this node leaves it, and takes no more part",
           first_rank() + local_rank);
       continue;
     }
     spdlog::error(
-        "rank={} pid={} phase=unkillable: SIGKILL did not end it (waits in {}); this node starts "
-        "no worker again",
+        "rank={} pid={} phase=unkillable: SIGKILL did not end it (waits in {}); this node leaves "
+        "it, and takes no more part",
         first_rank() + local_rank,
         pid,
-        wait_channel(pid));
+        wait_channel(pid).data());
   }
   if (effect.local_ranks.empty()) {
-    spdlog::error("phase=unkillable: SIGKILL did not end a process that a worker left behind");
+    spdlog::error(
+        "phase=unkillable: SIGKILL did not end a process that a worker left behind; this node "
+        "leaves it, and takes no more part");
   }
   reporter_.keep(effect.news, place_.round);
   callbacks_.gave_up(end_.exit_status_if_given_up(effect.news));

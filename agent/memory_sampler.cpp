@@ -87,7 +87,7 @@ Result<void> RowFile::append(std::string_view rows) {
   if (write_all(file_.get(), rows)) return {};
   Error error = cannot_write(path_, errno);
   // Half a row would spoil the rows of a later start. If this fails too, nothing more can be done.
-  static_cast<void>(::ftruncate(file_.get(), before));
+  [[maybe_unused]] const int cut = ::ftruncate(file_.get(), before);
   return error;
 }
 

@@ -16,7 +16,9 @@ namespace {
 
 constexpr Duration kOwnNamePatience = std::chrono::seconds(1);  // with the name service
 
-bool is_own(const RendezvousPlan& rendezvous, const std::vector<Address>& addresses) {
+}  // namespace
+
+bool is_at_endpoint(const RendezvousPlan& rendezvous, const std::vector<Address>& addresses) {
   if (own_among(addresses)) return true;
   // Typed on the wrong machine, or with the wrong address, more often than right.
   const bool is_to_host = rendezvous.bootstraps == Bootstraps::kIfItCanBind &&
@@ -33,17 +35,15 @@ bool is_own(const RendezvousPlan& rendezvous, const std::vector<Address>& addres
   return false;
 }
 
-}  // namespace
-
-asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
+asio::awaitable<std::vector<Address>> resolve_endpoint(const RendezvousPlan& rendezvous) {
   co_await asio::this_coro::throw_if_cancelled(false);
   DDPRUN_CHECK(rendezvous.endpoint.has_value());
   const Endpoint endpoint = rendezvous.endpoint.value_or(Endpoint());
   NameService names;
   const Duration patience = std::min(kOwnNamePatience, rendezvous.join_timeout);
   Timer limit(co_await asio::this_coro::executor, Clock::now() + patience);
-  const auto addresses = co_await names.look_up(endpoint, limit);
-  if (addresses) co_return is_own(rendezvous, *addresses);
+  auto addresses = co_await names.look_up(endpoint, limit);
+  if (addresses) co_return *std::move(addresses);
   const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
   const bool still_wanted = asked.cancelled() == asio::cancellation_type::none;
   if (still_wanted && rendezvous.bootstraps == Bootstraps::kIfItCanBind) {
@@ -53,7 +53,7 @@ asio::awaitable<bool> is_at_endpoint(const RendezvousPlan& rendezvous) {
         addresses.error().detail,
         to_seconds(rendezvous.join_timeout));
   }
-  co_return false;
+  co_return std::vector<Address>();
 }
 
 }  // namespace ddprun

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -208,7 +209,8 @@ class BecomeProgram {
           const_cast<char* const*>(launcher.env));
     }
     const ChildFailure failure{.step = reached, .errno_value = errno};
-    static_cast<void>(::write(report_, &failure, sizeof failure));  // nobody is left to tell
+    [[maybe_unused]] const ssize_t told =
+        ::write(report_, &failure, sizeof failure);  // else nobody is left to tell
     ::_exit(kExitNotFound);
   }
 
@@ -289,7 +291,10 @@ Error spawn_error(const std::string& program, ChildFailure failure) {
             program,
             reason));
   }
-  if (errno_value == ENOMEM || errno_value == EAGAIN || errno_value == ENFILE) {
+  // The last ones: a file that is being written, or was replaced, or whose disk or server fails.
+  constexpr std::array kMayPass = {
+      ENOMEM, EAGAIN, ENFILE, EMFILE, ETXTBSY, ESTALE, EIO, ETIMEDOUT, ENODEV};
+  if (std::ranges::find(kMayPass, errno_value) != kMayPass.end()) {
     return make_process_error(errno_value, fmt::format("cannot run {}", program));
   }
   return make_error(Errc::kNotExecutable, fmt::format("cannot run {}: {}", program, reason));
@@ -342,19 +347,6 @@ bool has_handler(pid_t pid, int signal) {
   return ((mask >> static_cast<unsigned>(signal - 1)) & 1U) != 0;
 }
 
-bool is_ending(pid_t pid) {
-  const auto stat = read_file(fmt::format("/proc/{}/stat", pid), kProcFileBytesMax);
-  if (!stat) return false;
-  // The name stands in parentheses and may hold any byte. Then: state, five numbers, flags.
-  const auto fields = split(std::string_view(*stat).substr(stat->rfind(')') + 1), ' ');
-  constexpr std::size_t kState = 1;
-  constexpr std::size_t kFlags = 7;
-  constexpr unsigned long kExiting = 0x4;  // PF_EXITING of linux/sched.h
-  if (fields.size() <= kFlags) return false;
-  const unsigned long flags = std::strtoul(std::string(fields[kFlags]).c_str(), nullptr, 10);
-  return fields[kState] == "Z" || (flags & kExiting) != 0;
-}
-
 std::string command_of(pid_t pid) {
   constexpr std::size_t kShownMax = 80;
   auto arguments = read_file(fmt::format("/proc/{}/cmdline", pid), kProcFileBytesMax);
@@ -370,22 +362,6 @@ std::string command_of(pid_t pid) {
       ' ');
   if (arguments->size() > kShownMax) arguments->replace(kShownMax - 3, std::string::npos, "...");
   return arguments->empty() ? "?" : *std::move(arguments);
-}
-
-std::optional<std::string> uninterruptible_wait(pid_t pid) {
-  std::error_code error;
-  for (const auto& task : fs::directory_iterator(fmt::format("/proc/{}/task", pid), error)) {
-    const auto stat = read_file(task.path() / "stat", kProcFileBytesMax);
-    // The name stands in parentheses and may hold any byte.
-    if (!stat || !std::string_view(*stat).substr(stat->rfind(')') + 1).starts_with(" D")) continue;
-    return wait_channel(parse_int<pid_t>(task.path().filename().native()).value_or(pid));
-  }
-  return std::nullopt;
-}
-
-std::string wait_channel(pid_t pid) {
-  const auto channel = read_file(fmt::format("/proc/{}/wchan", pid), kProcFileBytesMax);
-  return channel && !channel->empty() && *channel != "0" ? *channel : "?";
 }
 
 }  // namespace ddprun

@@ -9,7 +9,6 @@
 #include "base/error.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,17 +56,7 @@ ProcessEnd end_of(int wait_status);
 /// Whether a process has a handler of its own for `signal`.
 bool has_handler(pid_t pid, int signal);
 
-/// Whether a child has begun to end, which is before the kernel closes any of its connections.
-/// False if that cannot be seen.
-bool is_ending(pid_t pid);
-
 /// The command line of a process, as one line of at most 80 characters; "?" if it cannot be read.
 std::string command_of(pid_t pid);
-
-/// What a thread of the process waits for inside the kernel, if no signal ends that wait.
-std::optional<std::string> uninterruptible_wait(pid_t pid);
-
-/// What a process waits for inside the kernel; "?" if that cannot be seen.
-std::string wait_channel(pid_t pid);
 
 }  // namespace ddprun

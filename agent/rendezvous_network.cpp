@@ -1,11 +1,11 @@
 #include "agent/rendezvous_network.hpp"
 
 #include "agent/core/interface_choice.hpp"
+#include "agent/own_key.hpp"
 #include "agent/own_machine.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/listener.hpp"
-#include "rendezvous/load_mac.hpp"
 #include "rendezvous/own_address.hpp"
 #include "rendezvous/port_owner.hpp"
 
@@ -56,57 +56,68 @@ bool may_be_joined_at(std::uint16_t port, const RendezvousPlan& rendezvous) {
   return may_host_job(*owner, rendezvous.nodes.max(), hidden, Clock::now() + kPatience);
 }
 
-Error used_by(const PortOwner& owner, std::uint16_t port) {
-  return make_error(
-      Errc::kIo,
-      fmt::format(
-          "port {} is used by {}; stop that program, or choose another port (--rdzv-endpoint, "
-          "--master-port)",
-          port,
-          owner.to_string()));
-}
-
 }  // namespace
 
 RendezvousNetwork::RendezvousNetwork(
-    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard)
+    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, AuthKey key)
     : context_(context),
       plan_(plan),
       guard_(guard),
-      endpoint_(plan.rendezvous.endpoint.value_or(Endpoint())) {}
+      key_(std::move(key)),
+      endpoint_(plan.rendezvous.endpoint.value_or(Endpoint())),
+      port_(context, plan.rendezvous, what_is_served()) {}
+
+/// Called from the constructor: asked for only once connections come.
+StoreServerOptions RendezvousNetwork::what_is_served() {
+  StoreServerOptions options;
+  options.pages = [this](const HttpRequest& request) -> std::optional<HttpPage> {
+    if (request.path != "/status") return std::nullopt;
+    return status_->page_for(key_, request.authorization, Clock::now());
+  };
+  // Posted, since the event may end the round while the server is busy with that client.
+  options.on_client = [this] {
+    asio::post(context_, [this] { on_event_(RendezvousNode::StoreReached{}); });
+  };
+  if (!plan_.rendezvous.has_others()) return options;
+  options.for_agents = [this](Protocol protocol, Descriptor socket, std::string received) {
+    if (protocol == Protocol::kAgent) return links_->adopt(std::move(socket), std::move(received));
+    lines_->adopt(std::move(socket), std::move(received));
+  };
+  return options;
+}
 
 Result<std::unique_ptr<RendezvousNetwork>> RendezvousNetwork::open(
-    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard) {
-  std::unique_ptr<RendezvousNetwork> network(new RendezvousNetwork(context, plan, guard));
+    asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, AuthKey key) {
+  std::unique_ptr<RendezvousNetwork> network(
+      new RendezvousNetwork(context, plan, guard, std::move(key)));
+  const Endpoint alone{.host = plan.master_address, .port = plan.master_port.value_or(0)};
+  Result<void> opened;
   if (plan.rendezvous.endpoint) {
-    auto opened = network->open_links();
+    opened = network->open_links();
     if (opened) opened = network->bootstrap_or_join();
-    if (!opened) return opened.error();
   } else if (plan.shared_store) {
-    auto const served =
-        network->serve_here({.host = plan.master_address, .port = plan.master_port.value_or(0)});
-    if (!served) return served.error();
+    opened = network->port_.listen_alone(alone);
   }
+  if (!opened) return opened.error();
   network->master_ = {.host = plan.master_address, .port = plan.master_port.value_or(0)};
   if (plan.shared_store) {
-    network->master_.port = network->server_->port();
+    network->master_.port = network->port_.server()->port();
   } else if (network->master_.port == 0) {
     const auto port = free_port(context);
     if (!port) return port.error();
     network->master_.port = *port;
   }
+  if (network->hosting_.bootstraps) report_if_open(plan, network->key_, network->master_.port);
   return network;
 }
 
 Result<void> RendezvousNetwork::open_links() {
   raise_descriptor_limit();  // a link and a lifeline of each node, if this one is to lead
-  const auto mac = load_mac(plan_.rendezvous.secret);
-  if (!mac) return mac.error();
   links_ = std::make_unique<Links>(
-      context_, LinkLimits(), [this](Links::Event event) { report(std::move(event)); }, *mac);
+      context_, LinkLimits(), [this](Links::Event event) { report(std::move(event)); }, key_);
   Lifelines::Options options;
   options.job = plan_.job_among_nodes();
-  options.mac = *mac;
+  options.key = key_;
   options.trusts_end = plan_.rendezvous.trusts_reset;
   // A node that is cut off waits for the others for the join timeout, perhaps twice.
   options.limits.unconfirmed = kLineKept + 2 * plan_.rendezvous.join_timeout;
@@ -125,11 +136,11 @@ Result<void> RendezvousNetwork::bootstrap_or_join() {
   const bool may_bootstrap = rendezvous.bootstraps == Bootstraps::kIfItCanBind;
   if (rendezvous.bootstraps == Bootstraps::kYes ||
       (may_bootstrap && rendezvous.recognizes_endpoint)) {
-    auto served = serve_at({.host = "", .port = endpoint_.port});
+    auto served = port_.listen_at_endpoint(endpoint_.port);
     for (const std::uint16_t port : rendezvous.other_ports) {
       if (served || !served.error().is(Errc::kIo)) break;
       spdlog::info("{}; port {} is tried", served.error().detail, port);
-      served = serve_at({.host = "", .port = port});
+      served = port_.listen_at_endpoint(port);
     }
     // If the port is taken, as by another node of the job on this machine, that one bootstraps.
     const bool is_taken = !served && served.error().is(Errc::kIo);
@@ -157,7 +168,8 @@ Result<void> RendezvousNetwork::bootstrap_or_join() {
   }
   hosting_.bootstraps = false;
   if (may_bootstrap) {
-    watch_ = std::make_unique<EndpointWatch>(context_, endpoint_, [this] { host_endpoint(); });
+    watch_ = std::make_unique<EndpointWatch>(
+        context_, endpoint_, [this](const std::vector<Address>& at) { host_endpoint(at); });
     links_->report_addresses(true);
   }
   if (may_bootstrap && !rendezvous.recognizes_endpoint && rendezvous.node_rank == 0) {
@@ -166,14 +178,14 @@ Result<void> RendezvousNetwork::bootstrap_or_join() {
     if (served) return {};
     spdlog::info("{}; it is not hosted here", served.error().detail);
   }
-  return serve_at({.host = "", .port = rendezvous.listen_port});
+  return port_.listen_for_later(rendezvous.listen_port);
 }
 
 /// The endpoint cannot be here. If a port is left for it, the others, which would wait, are told
 /// so; else this node ends.
 Result<void> RendezvousNetwork::refuse_others(const Error& why) {
   for (const std::uint16_t port : plan_.rendezvous.refusal_ports) {
-    if (!serve_at({.host = "", .port = port})) continue;
+    if (!port_.listen_at_endpoint(port)) continue;
     hosting_.bootstraps = false;
     hosting_.cannot_host = why.detail;
     if (const auto owner = owner_of(endpoint_.port, Duration::zero()))
@@ -197,17 +209,17 @@ Result<std::uint16_t> RendezvousNetwork::listen_at_endpoint() {
   ports.insert(ports.begin(), endpoint_.port);
   Result<std::uint16_t> bound = endpoint_.port;
   for (const std::uint16_t port : ports) {
-    const Endpoint at{.host = "", .port = port};
-    const auto served = server_ ? server_->listen_too(at) : serve_at(at);
-    if (served) return port;
-    bound = served.error();
+    const auto listens = port_.listen_at_endpoint(port);
+    if (listens) return port;
+    bound = listens.error();
   }
   return bound;
 }
 
 /// The endpoint has become this machine's, so this node hosts it.
-void RendezvousNetwork::host_endpoint() {
-  Result<std::uint16_t> port = server_->port();
+void RendezvousNetwork::host_endpoint(const std::vector<Address>& addresses) {
+  port_.endpoint_is_at(addresses);
+  Result<std::uint16_t> port = port_.server()->port();
   if (!hosting_.hosts_if_called) port = listen_at_endpoint();
   if (!port) {
     if (!std::exchange(hosting_.has_reported_taken, true)) {
@@ -228,49 +240,15 @@ void RendezvousNetwork::host_endpoint() {
       .listens = {.host = plan_.rendezvous.local_address, .port = *port}, .master = master_});
 }
 
+void RendezvousNetwork::endpoint_resolved(std::vector<Address> addresses) {
+  port_.endpoint_is_at(addresses);
+  if (watch_) watch_->resolved(std::move(addresses));
+}
+
 void RendezvousNetwork::stop_watching_endpoint() {
   if (!watch_) return;
   watch_->stop();
   links_->report_addresses(false);
-}
-
-/// For this machine alone: at the address that its workers are told, and at the loopback's, for
-/// people. Other machines cannot connect, unless the user gave an address that they reach.
-Result<void> RendezvousNetwork::serve_here(const Endpoint& master) {
-  auto served = serve_at(master);
-  const Endpoint loopback{.host = "127.0.0.1", .port = served ? server_->port() : master.port};
-  // Fails if `master` is a name of that very address.
-  if (served && master.host != loopback.host) static_cast<void>(server_->listen_too(loopback));
-  return served;
-}
-
-Result<void> RendezvousNetwork::serve_at(const Endpoint& endpoint) {
-  StoreServerOptions options;
-  options.endpoint = endpoint;
-  options.pages = [this](std::string_view path) -> std::optional<HttpPage> {
-    if (path != "/status") return std::nullopt;
-    return status_();
-  };
-  // Posted, since the event may end the round while the server is busy with that client.
-  options.on_client = [this] {
-    asio::post(context_, [this] { on_event_(RendezvousNode::StoreReached{}); });
-  };
-  if (links_) {
-    options.for_agents = [this](Protocol protocol, Descriptor socket, std::string received) {
-      if (protocol == Protocol::kAgent)
-        return links_->adopt(std::move(socket), std::move(received));
-      lines_->adopt(std::move(socket), std::move(received));
-    };
-  }
-  auto server = StoreServer::listen(context_, options);
-  if (!server && server.error().is(Errc::kIo)) {
-    if (const auto owner = owner_of(endpoint.port, kOwnerPatience))
-      return used_by(*owner, endpoint.port);
-    server = StoreServer::listen(context_, options);  // the program that had the port has ended
-  }
-  if (!server) return with_context("the store for the workers", server.error());
-  server_ = *std::move(server);
-  return {};
 }
 
 RendezvousPolicy RendezvousNetwork::own_node(std::string host, std::uint64_t chance) const {
@@ -278,7 +256,7 @@ RendezvousPolicy RendezvousNetwork::own_node(std::string host, std::uint64_t cha
   own.node.incarnation = Incarnation{chance};
   own.node.host = std::move(host);
   own.node.listens.host = plan_.rendezvous.local_address;
-  if (server_) own.node.listens.port = server_->port();
+  if (const auto* const server = port_.server()) own.node.listens.port = server->port();
   own.node.machine = own_machine();
   own.bootstraps = hosting_.bootstraps;
   own.bootstrapped_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -304,10 +282,10 @@ AdvertisedJob RendezvousNetwork::advertised_job() const {
 }
 
 void RendezvousNetwork::advertise() {
-  if (!links_ || !server_ || advertisement_) return;
+  if (!links_ || port_.server() == nullptr || advertisement_) return;
   Endpoint at{
       .host = plan_.rendezvous.local_address.empty() ? reached_at_ : plan_.rendezvous.local_address,
-      .port = server_->port()};
+      .port = port_.server()->port()};
   if (!numeric_address(at)) at.host = "127.0.0.1";
   auto made = ddprun::advertise(advertised_job(), at);
   if (!made) return spdlog::info("{}", made.error().detail);
@@ -315,7 +293,7 @@ void RendezvousNetwork::advertise() {
 }
 
 void RendezvousNetwork::serve_in(TaskScope& tasks) {
-  if (server_) tasks.spawn(server_->serve());
+  if (auto* const server = port_.server()) tasks.spawn(server->serve());
   if (links_) tasks.spawn(links_->serve());
   if (watch_) watch_->serve_in(tasks);
   if (lines_) tasks.spawn(lines_->serve());
@@ -323,9 +301,10 @@ void RendezvousNetwork::serve_in(TaskScope& tasks) {
 
 void RendezvousNetwork::report(Links::Event event) {
   if (auto* const resolved = std::get_if<Links::Resolved>(&event)) {
-    if (watch_ && resolved->to.host == endpoint_.host)
-      watch_->resolved(std::move(resolved->addresses));
+    if (resolved->to.host == endpoint_.host) endpoint_resolved(std::move(resolved->addresses));
   } else if (const auto* connected = std::get_if<Links::Connected>(&event)) {
+    // Before the hello, by which the other node learns where this one is reached.
+    if (const auto ours = links_->own_address_on(connected->link)) port_.called_from(ours->host);
     on_event_(RendezvousNode::Connected{.link = connected->link});
   } else if (auto* const received = std::get_if<Links::Received>(&event)) {
     if (!hosting_.cannot_host.empty() && !is_endpoint_still_held())
@@ -340,6 +319,7 @@ void RendezvousNetwork::report(Links::Event event) {
 
 void RendezvousNetwork::report(const Lifelines::Event& event) {
   if (const auto* opened = std::get_if<Lifelines::LifelineOpened>(&event)) {
+    if (in_round_.contains(opened->node)) admit_to_store();
     on_event_(
         RendezvousNode::LifelineOpened{.node = opened->node, .leadership = opened->leadership});
   } else if (const auto* ended = std::get_if<Lifelines::LifelineEnded>(&event)) {
@@ -375,7 +355,8 @@ void RendezvousNetwork::open_line(const effects::OpenLine& effect) {
   if (numeric_address(effect.leader)) leader = effect.leader;
   const std::string source = source_address(*leader);
   if (!source.empty()) seen_as_ = reached_at_ = source;
-  lines_->open_line(*leader, effect.leadership, effect.node);
+  port_.called_from(source);
+  lines_->open_line(*leader, effect.leadership, effect.node, links_->mac_of(effect.uplink));
 }
 
 void RendezvousNetwork::probe_lines(const effects::ProbeLines& effect) {
@@ -384,32 +365,40 @@ void RendezvousNetwork::probe_lines(const effects::ProbeLines& effect) {
 
 void RendezvousNetwork::begin_store(const effects::BeginStore& effect) {
   successors_ = effect.successors;
-  if (!server_) return;
+  auto* const server = port_.server();
+  if (server == nullptr) return;
   learn_own_address(effect);
-  StoreAccess access;
   stop_watching_endpoint();  // it leads
+  StoreAccess access;
+  in_round_.clear();
   for (const auto& node : effect.nodes) {
     if (node.link == kSelfLink) continue;  // this machine may connect anyway
+    in_round_.insert(node.incarnation);
     const auto theirs = links_->address_of(node.link);
     const auto ours = links_->own_address_on(node.link);
     // Workers of this node may have no route to a virtual address that leads back here.
     if (seen_as_.empty() && ours) seen_as_ = ours->host;
-    // Its workers connect by the path of its agent, unless they are told to use another network;
-    // then their addresses are not known here.
-    const bool same_way = plan_.rendezvous.local_address.empty() ||
-                          (ours && ours->host == plan_.rendezvous.local_address);
-    if (!theirs || !same_way) {
-      access.who = StoreAccess::Who::kEveryone;
-      break;
-    }
     access.who = StoreAccess::Who::kNodes;
-    access.hosts.insert({theirs->host, node.host});
+    access.hosts.insert(node.host);
+    if (theirs) access.hosts.insert(theirs->host);
   }
-  server_->begin_round(std::move(access));
+  server->begin_round(std::move(access));
+  admit_to_store();
+}
+
+/// With --local-addr workers reach this node by another way than their agents called it: by that of
+/// their node's lifeline.
+void RendezvousNetwork::admit_to_store() {
+  if (plan_.rendezvous.local_address.empty()) return;
+  std::set<std::string> hosts;
+  for (const auto& [node, host] : lines_->callers()) {
+    if (in_round_.contains(node)) hosts.insert(host);
+  }
+  port_.server()->admit(std::move(hosts));
 }
 
 void RendezvousNetwork::end_waits() {
-  if (server_) server_->close_waiting();
+  if (auto* const server = port_.server()) server->close_waiting();
 }
 
 /// Another node on this machine may connect through the loopback, which no third node can use.

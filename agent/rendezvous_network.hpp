@@ -9,6 +9,7 @@
 #include "agent/core/rendezvous_policy.hpp"
 #include "agent/endpoint_watch.hpp"
 #include "agent/guard_client.hpp"
+#include "agent/node_port.hpp"
 #include "base/descriptor.hpp"
 #include "base/error.hpp"
 #include "base/task_scope.hpp"
@@ -16,6 +17,7 @@
 #include "rendezvous/core/rendezvous_node.hpp"
 #include "rendezvous/lifelines.hpp"
 #include "rendezvous/links.hpp"
+#include "rendezvous/status_page.hpp"
 #include "rendezvous/store_server.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -23,6 +25,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,10 +38,11 @@ class RendezvousNetwork {
 
   /// Binds the port that `plan` asks for: the endpoint's if this node bootstraps the job, else
   /// another one. Others can connect from here on. If the endpoint may become this node's, it is
-  /// watched until a leader has welcomed this node: RendezvousNode::BecameHost. `plan` and `guard`
-  /// outlive it. Fails with kIo or kInvalidArgument, naming the port.
+  /// watched until a leader has welcomed this node: RendezvousNode::BecameHost. With `key` nodes
+  /// authenticate each other. `plan` and `guard` outlive it. Fails with kIo or kInvalidArgument,
+  /// naming the port.
   static Result<std::unique_ptr<RendezvousNetwork>> open(
-      asio::io_context& context, const LaunchPlan& plan, GuardClient& guard);
+      asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, AuthKey key);
 
   ~RendezvousNetwork() = default;
   RendezvousNetwork(const RendezvousNetwork&) = delete;
@@ -48,10 +53,10 @@ class RendezvousNetwork {
   /// incarnation, and the seed of its pauses.
   RendezvousPolicy own_node(std::string host, std::uint64_t chance) const;
 
-  /// Sets the receiver of events, and the page of /status. REQUIRES: called before serve_in().
-  void listen(OnEvent on_event, std::function<HttpPage()> status) {
+  /// Sets the receiver of events, and the pages of /status. REQUIRES: called before serve_in().
+  void listen(OnEvent on_event, StatusPages status) {
     on_event_ = std::move(on_event);
-    status_ = std::move(status);
+    status_.emplace(std::move(status));
   }
 
   /// Serves in `tasks` until they are cancelled; then sends what was given.
@@ -88,18 +93,20 @@ class RendezvousNetwork {
   std::string own_address(const Endpoint& master) const;
 
  private:
-  RendezvousNetwork(asio::io_context& context, const LaunchPlan& plan, GuardClient& guard);
+  RendezvousNetwork(
+      asio::io_context& context, const LaunchPlan& plan, GuardClient& guard, AuthKey key);
 
   Result<void> open_links();
   bool is_endpoint_still_held() const;
   Result<std::uint16_t> listen_at_endpoint();
   AdvertisedJob advertised_job() const;
-  void host_endpoint();
+  void host_endpoint(const std::vector<Address>& addresses);
+  void endpoint_resolved(std::vector<Address> addresses);
   void stop_watching_endpoint();
+  void admit_to_store();
   Result<void> bootstrap_or_join();
   Result<void> refuse_others(const Error& why);
-  Result<void> serve_here(const Endpoint& master);
-  Result<void> serve_at(const Endpoint& endpoint);
+  StoreServerOptions what_is_served();
   void learn_own_address(const effects::BeginStore& effect);
   void report(Links::Event event);
   void report(const Lifelines::Event& event);
@@ -118,19 +125,21 @@ class RendezvousNetwork {
   asio::io_context& context_;
   const LaunchPlan& plan_;
   GuardClient& guard_;
+  const AuthKey key_;
   const Endpoint endpoint_;  // of the first leader; host "": a job of one node
   OnEvent on_event_;
-  std::function<HttpPage()> status_;
+  std::optional<StatusPages> status_;
   Hosting hosting_;
   std::unique_ptr<EndpointWatch> watch_;  // none: the endpoint cannot become this node's
   std::string seen_as_;                   // this node's host, as far as it is known here
   std::string reached_at_;                // its address on the connections with the leader
   Endpoint master_;                       // of a round that this node leads
   std::vector<Incarnation> successors_;   // of the newest such round
+  std::set<Incarnation> in_round_;        // its other nodes
   Descriptor advertisement_;              // once it runs
   std::unique_ptr<Links> links_;          // none with one node
   std::unique_ptr<Lifelines> lines_;
-  std::unique_ptr<StoreServer> server_;  // none if no worker uses it
+  NodePort port_;  // does not listen if no worker uses it
 };
 
 }  // namespace ddprun

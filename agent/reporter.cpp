@@ -213,11 +213,12 @@ void Reporter::wait_began(const Supervisor::Waits& wait, int first_rank) {
   const std::span ranks(wait.local_ranks);
   std::string who;
   for (const int local_rank : ranks.first(std::min(kShownMax, ranks.size()))) {
+    const pid_t pid = from_.workers.pid_of(local_rank);
     who += fmt::format(
-        "{}rank {} (pid {})",
+        "{}rank {} ({})",
         who.empty() ? "" : ", ",
         first_rank + local_rank,
-        from_.workers.pid_of(local_rank));
+        pid == 0 ? "being started" : fmt::format("pid {}", pid));
   }
   if (ranks.size() > kShownMax) who += ", ...";
   from_.journal.report(fmt::format(
@@ -316,6 +317,7 @@ void Reporter::finish(int exit_status, int stopped_by) {
     Outcome outcome;
     outcome.exit_status = exit_status;
     outcome.restarts_max = from_.plan.max_restarts;
+    outcome.is_undecided = true;
     outcome.stopped_by = stopped_by;
     conclude(outcome);
   }

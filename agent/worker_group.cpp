@@ -1,6 +1,7 @@
 #include "agent/worker_group.hpp"
 
 #include "agent/descendants.hpp"
+#include "agent/proc.hpp"
 #include "rendezvous/stream_of.hpp"
 
 #include <fmt/format.h>
@@ -57,16 +58,21 @@ WorkerGroup::WorkerGroup(
       tasks_(dependencies.tasks),
       pids_(static_cast<std::size_t>(plan_.workers)) {}
 
+void WorkerGroup::begin_round(std::vector<int> lines) {
+  ++round_.starts;
+  round_.orders.assign(pids_.size(), 0);
+  round_.lines = std::move(lines);
+}
+
 void WorkerGroup::start(WorkerPlace place) {
   const WorkerId worker{
       .attempt = place.round.progress.attempt,
       .local_rank = place.local_rank,
       .rank = place.rank()};
-  auto order = order_for(std::move(place), worker);
-  if (!order) return callbacks_.started(worker.local_rank, order.error());
-  starting_ = starter_.begin(*std::move(order), [this, worker](Result<Process> process) {
-    started(worker, std::move(process));
-  });
+  round_.orders[static_cast<std::size_t>(worker.local_rank)] = starter_.begin(
+      round_.starts, order_for(std::move(place), worker), [this, worker](Result<Process> process) {
+        started(worker, std::move(process));
+      });
 }
 
 Result<StartOrder> WorkerGroup::order_for(WorkerPlace place, const WorkerId& worker) const {
@@ -88,7 +94,7 @@ Result<StartOrder> WorkerGroup::order_for(WorkerPlace place, const WorkerId& wor
     request.cpus = plan_.cpus[static_cast<std::size_t>(place.local_rank)];
   }
   // Duplicates, since the round may be over, and they closed, before the process is made.
-  for (const int line : handed_down_) {
+  for (const int line : round_.lines) {
     Descriptor copy(::fcntl(line, F_DUPFD_CLOEXEC, 0));
     if (!copy) return make_process_error(errno, "cannot hand a lifeline down");
     request.keep.push_back(copy.get());
@@ -112,8 +118,8 @@ void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
   reap();  // what had to wait
 }
 
-bool WorkerGroup::cancel_start() {
-  return starter_.cancel(starting_);
+bool WorkerGroup::cancel_start(int local_rank) {
+  return starter_.cancel(round_.orders[static_cast<std::size_t>(local_rank)]);
 }
 
 std::int64_t WorkerGroup::start_too(
@@ -121,6 +127,7 @@ std::int64_t WorkerGroup::start_too(
     std::function<void(Result<pid_t>)> started,
     std::function<void(ProcessEnd)> ended) {
   return starter_.begin(
+      WorkerStarter::kNoSeries,
       std::move(order),
       [this, started = std::move(started), ended = std::move(ended)](Result<Process> process) {
         if (!process) return started(process.error());
@@ -141,10 +148,10 @@ asio::awaitable<void> WorkerGroup::watch(pid_t pid, PidFd pidfd) {
 }
 
 void WorkerGroup::reap() {
-  // The next that is reaped may be a process that we have not been told of yet, whose number must
-  // stay its own until then.
-  if (starter_.is_busy()) return reap_known();
   for (;;) {
+    // The next that is reaped may be a process that we have not been told of yet, whose number must
+    // stay its own until then. Asked each time: an end may have begun the next round.
+    if (starter_.is_busy()) return reap_known();
     int wait_status = 0;
     const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
@@ -197,12 +204,12 @@ void WorkerGroup::pass_on(int signal) {
   }
 }
 
-void WorkerGroup::sweep(int signal, std::vector<pid_t> signalled) {
+void WorkerGroup::sweep(int signal, const std::vector<pid_t>& signalled) {
   sweeping_ = signal;
   reap();
   if (!sweeping_ || signal == 0) return;  // nobody is left, or gets a signal
   const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
-  signal_descendants(signal, search, {.families = {}, .groups = std::move(signalled)});
+  signal_descendants(signal, search, {.families = {}, .groups = signalled});
 }
 
 std::string WorkerGroup::leftovers() {

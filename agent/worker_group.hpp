@@ -63,19 +63,20 @@ class WorkerGroup {
   /// `look` is called before a death is looked at, for what came before it.
   void before_deaths(std::function<void()> look) { callbacks_.before_deaths = std::move(look); }
 
-  /// Descriptors that every worker started from here on holds.
-  void hand_down(std::vector<int> descriptors) { handed_down_ = std::move(descriptors); }
+  /// The workers started from here on are those of a round, and hold the descriptors `lines`.
+  /// REQUIRES: no worker runs, or is being started.
+  void begin_round(std::vector<int> lines);
 
-  /// Starts one worker; Callbacks::started is called, once, possibly before this returns.
-  /// REQUIRES: no other one is being started.
+  /// Starts one worker, after those of the round that were ordered before; Callbacks::started is
+  /// called later, once. If one of those cannot be started, this one is left for cancel_start().
   void start(WorkerPlace place);
 
   /// Whether the start was given up before a process was made. Else Callbacks::started is still
-  /// called. REQUIRES: one is being started.
-  bool cancel_start();
+  /// called. REQUIRES: that worker is being started.
+  bool cancel_start(int local_rank);
 
-  /// Starts a child that is no worker. `started` is called, once, possibly before this returns, and
-  /// `ended` once the process was reaped. Yields a number for WorkerStarter::cancel().
+  /// Starts a child that is no worker. `started` is called later, once, and `ended` once the
+  /// process was reaped. Yields a number for WorkerStarter::cancel().
   std::int64_t start_too(
       StartOrder order,
       std::function<void(Result<pid_t>)> started,
@@ -91,7 +92,7 @@ class WorkerGroup {
   /// To everything that descends from this process and is in none of the process groups
   /// `signalled`, and again to what turns up later if it is SIGKILL; 0 to nobody. Once nothing
   /// descends from this process, Callbacks::alone is called, once.
-  void sweep(int signal, std::vector<pid_t> signalled);
+  void sweep(int signal, const std::vector<pid_t>& signalled);
 
   /// What descends from this process, for people: "pid 812 (python upload.py), ..."; empty:
   /// nobody.
@@ -107,6 +108,12 @@ class WorkerGroup {
   pid_t pid_of(int local_rank) const { return pids_[static_cast<std::size_t>(local_rank)]; }
 
  private:
+  struct Round {
+    WorkerStarter::Series starts = WorkerStarter::kNoSeries;  // of all its workers
+    std::vector<std::int64_t> orders;                         // by local rank: its start
+    std::vector<int> lines;                                   // that every worker holds
+  };
+
   Result<StartOrder> order_for(WorkerPlace place, const WorkerId& worker) const;
   void started(const WorkerId& worker, Result<Process> process);
   asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
@@ -120,10 +127,9 @@ class WorkerGroup {
   WorkerStarter& starter_;
   TaskScope& tasks_;
   Callbacks callbacks_;
-  std::vector<pid_t> pids_;    // by local rank; 0: not running
-  std::int64_t starting_ = 0;  // the newest order to start a worker
+  std::vector<pid_t> pids_;  // by local rank; 0: not running
+  Round round_;
   std::map<pid_t, std::function<void(ProcessEnd)>> others_;
-  std::vector<int> handed_down_;
   std::optional<int> sweeping_;  // the signal of the present sweep; none: there is none
 };
 

@@ -14,26 +14,32 @@ namespace {
 
 using Stream = asio::posix::stream_descriptor;
 
+constexpr char kCannotStart[] = "cannot start a thread that starts workers";
+
 /// One order, on its way through the thread.
 struct Start {
   enum class State : std::uint8_t { kWaiting, kCancelled, kMakingProcess };
 
+  Start(WorkerStarter::Series part_of, Result<StartOrder> what)
+      : series(part_of), order(std::move(what)) {}
+
+  const WorkerStarter::Series series;
   std::mutex mutex;  // for all below
   State state = State::kWaiting;
-  StartOrder order;  // the thread's alone once it makes the process
+  Result<StartOrder> order;  // the thread's alone once it makes the process
 
   /// Lets go of what the order keeps open.
   bool cancel() {
     const std::scoped_lock lock(mutex);
     if (state != State::kWaiting) return false;
     state = State::kCancelled;
-    order = {};
+    order = StartOrder{};
     return true;
   }
 
   std::optional<StreamsOrder> take_streams() {
     const std::scoped_lock lock(mutex);
-    return std::exchange(order.streams, std::nullopt);
+    return order ? std::exchange(order->streams, std::nullopt) : std::nullopt;
   }
 
   bool may_make_process() {
@@ -55,11 +61,12 @@ std::optional<Result<Process>> perform(Start& start) {
   } else if (!start.may_make_process()) {
     return std::nullopt;
   }
-  SpawnRequest& request = start.order.request;
+  if (!start.order) return Result<Process>(start.order.error());
+  SpawnRequest& request = start.order->request;
   if (streams.out) request.out = streams.out.get();
   if (streams.err) request.err = streams.err.get();
   auto process = spawn(request);
-  start.order = {};  // a lifeline must not stay open here
+  start.order = StartOrder{};  // a lifeline must not stay open here
   return process;
 }
 
@@ -68,22 +75,42 @@ std::optional<Result<Process>> perform(Start& start) {
 struct WorkerStarter::Shared {
   Descriptor done;  // an eventfd
 
-  std::mutex mutex;  // for all below
-  std::map<std::int64_t, std::shared_ptr<Start>> starts;
+  std::mutex mutex;                                       // for all below
+  std::map<std::int64_t, std::shared_ptr<Start>> starts;  // neither done nor cancelled
   std::map<std::int64_t, Result<Process>> started;
+  int thread = 0;              // the number of the newest one
+  std::int64_t performed = 0;  // the order that it is in the middle of; 0: none
+  Series failed = kNoSeries;   // the newest
 
-  void run(std::int64_t order, Start& start) {
-    auto process = perform(start);
+  /// For the thread of that number, which does nothing once there is a newer one.
+  void run(std::int64_t order, int by) {
+    const auto start = take(order, by);
+    if (!start) return;
+    auto process = perform(*start);
     const std::scoped_lock lock(mutex);
     starts.erase(order);
+    if (thread == by) performed = 0;
     if (!process) return;
+    if (!*process) failed = start->series;
     started.emplace(order, *std::move(process));
     static_cast<void>(::eventfd_write(done.get(), 1));  // full means readable already
   }
+
+  /// Null: it is not to be performed.
+  std::shared_ptr<Start> take(std::int64_t order, int by) {
+    const std::scoped_lock lock(mutex);
+    const auto start = starts.find(order);
+    if (thread != by || start == starts.end()) return nullptr;
+    const Series series = start->second->series;
+    if (series != kNoSeries && series == failed) return nullptr;
+    performed = order;
+    return start->second;
+  }
+
+  bool is_held_up() const { return performed != 0 && !starts.contains(performed); }
 };
 
 Result<std::unique_ptr<WorkerStarter>> WorkerStarter::open(asio::io_context& context) {
-  constexpr char kCannotStart[] = "cannot start a thread that starts workers";
   auto shared = std::make_shared<Shared>();
   shared->done = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!shared->done) return make_errno_error(errno, kCannotStart);
@@ -107,17 +134,34 @@ WorkerStarter::WorkerStarter(
 
 WorkerStarter::~WorkerStarter() = default;
 
-std::int64_t WorkerStarter::begin(StartOrder order, OnDone done) {
+std::int64_t WorkerStarter::begin(Series series, Result<StartOrder> order, OnDone done) {
   const std::int64_t number = ++orders_;
-  auto start = std::make_shared<Start>();
-  start->order = std::move(order);
-  {
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->starts.emplace(number, start);
-  }
+  auto start = std::make_shared<Start>(series, std::move(order));
   waiting_.emplace(number, std::move(done));
-  thread_->post([shared = shared_, number, start] { shared->run(number, *start); });
+  const auto held_up = replace_held_up_thread();  // left to itself, without the lock
+  const std::scoped_lock lock(shared_->mutex);
+  shared_->starts.emplace(number, std::move(start));
+  post(number);
   return number;
+}
+
+void WorkerStarter::post(std::int64_t order) {
+  thread_->post([shared = shared_, order, by = shared_->thread] { shared->run(order, by); });
+}
+
+/// Yields the thread that is replaced; null: it is not held up, or there is no other one.
+std::unique_ptr<WriterThread> WorkerStarter::replace_held_up_thread() {
+  const std::scoped_lock lock(shared_->mutex);
+  if (!shared_->is_held_up()) return nullptr;
+  auto fresh = WriterThread::start(kCannotStart);
+  if (!fresh) return nullptr;
+  auto held_up = std::exchange(thread_, *std::move(fresh));
+  ++shared_->thread;
+  shared_->performed = 0;
+  for (const auto& [order, start] : shared_->starts) {
+    post(order);
+  }
+  return held_up;
 }
 
 bool WorkerStarter::cancel(std::int64_t order) {
@@ -125,6 +169,7 @@ bool WorkerStarter::cancel(std::int64_t order) {
     const std::scoped_lock lock(shared_->mutex);
     const auto start = shared_->starts.find(order);
     if (start == shared_->starts.end() || !start->second->cancel()) return false;
+    shared_->starts.erase(start);
   }
   waiting_.erase(order);
   return true;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include <arpa/inet.h>
@@ -18,6 +19,42 @@ bool is_ipv6(std::string_view host) {
   const std::string address(host.substr(0, host.find('%')));
   in6_addr parsed{};
   return ::inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
+}
+
+bool is_control(char byte) {
+  constexpr char kDelete = 0x7f;
+  return (byte >= 0 && byte < ' ') || byte == kDelete;
+}
+
+/// Fails if `host` is neither a name nor an address, as far as its letters tell, or would be read
+/// as another one after it was written.
+Result<void> check_host(std::string_view host) {
+  if (host.empty()) return invalid_argument("the host is empty");
+  const auto control = std::ranges::find_if(host, is_control);
+  if (control != host.end()) {
+    return invalid_argument(
+        "byte {} of the host is the control character {:#04x}; leave it out",
+        control - host.begin() + 1,
+        static_cast<unsigned char>(*control));
+  }
+  if (host.find_first_of(" /@,") != std::string_view::npos) {
+    return invalid_argument("expected HOST[:PORT]");
+  }
+  if (host.find_first_of("[]") != std::string_view::npos) {
+    return invalid_argument(
+        "the host '{}' has a bracket in it; write HOST[:PORT], or [ADDRESS]:PORT if the address is "
+        "IPv6",
+        host);
+  }
+  const bool has_colons = host.find(':') != std::string_view::npos;
+  if (has_colons && !is_ipv6(host)) {
+    return invalid_argument("not an IPv6 address; with a port, write [ADDRESS]:PORT");
+  }
+  if (has_colons && host.ends_with('%')) {
+    return invalid_argument(
+        "the address '{}' has no interface after its '%'; add one, as in '{}eth0'", host, host);
+  }
+  return {};
 }
 
 }  // namespace
@@ -40,14 +77,7 @@ Result<Endpoint> Endpoint::parse(std::string_view text, std::uint16_t default_po
     port = text.substr(colon + 1);
     has_port = true;
   }
-  if (host.empty()) return invalid_argument("the host is empty");
-  if (host.find_first_of(" \t/@,") != std::string_view::npos) {
-    return invalid_argument("expected HOST[:PORT]");
-  }
-  const bool has_colons = host.find(':') != std::string_view::npos;
-  if (has_colons && !is_ipv6(host)) {
-    return invalid_argument("not an IPv6 address; with a port, write [ADDRESS]:PORT");
-  }
+  if (const auto checked = check_host(host); !checked) return checked.error();
   if (!has_port) return Endpoint{.host = std::string(host), .port = default_port};
   const auto number = parse_int<std::uint16_t>(port);
   if (!number) return invalid_argument("the port must be a number from 0 to 65535");

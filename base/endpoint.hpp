@@ -17,8 +17,8 @@ struct Endpoint {
   std::string host;
   std::uint16_t port = 0;
 
-  /// Reads "HOST[:PORT]"; an IPv6 address needs brackets if a port follows. Fails with
-  /// kInvalidArgument, saying what is wrong.
+  /// Reads "HOST[:PORT]"; an IPv6 address needs brackets if a port follows. What it yields is the
+  /// same after to_string() and parse(). Fails with kInvalidArgument, saying what is wrong.
   static Result<Endpoint> parse(std::string_view text, std::uint16_t default_port);
 
   /// "host:port", with brackets if needed.

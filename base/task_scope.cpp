@@ -46,13 +46,26 @@ TaskScope::~TaskScope() {
 }
 
 void TaskScope::spawn(asio::awaitable<void> task) {
+  try {
+    spawn_or_throw(std::move(task));
+  } catch (...) {
+    failed(std::current_exception());
+  }
+}
+
+void TaskScope::spawn_or_throw(asio::awaitable<void> task) {
   if (cancelled_) return;
   const auto self = running_.emplace(running_.end());
   auto on_end = [this, self](const std::exception_ptr& thrown) { ended(self, thrown); };
-  asio::co_spawn(
-      executor_,
-      to_the_end(std::move(task)),
-      asio::bind_cancellation_slot(self->slot(), std::move(on_end)));
+  try {
+    asio::co_spawn(
+        executor_,
+        to_the_end(std::move(task)),
+        asio::bind_cancellation_slot(self->slot(), std::move(on_end)));
+  } catch (...) {
+    running_.erase(self);
+    throw;
+  }
 }
 
 void TaskScope::cancel() {
@@ -78,12 +91,14 @@ asio::awaitable<void> TaskScope::join() {
 
 void TaskScope::ended(Running::iterator task, const std::exception_ptr& thrown) {
   running_.erase(task);
-  const bool failed = thrown && !(cancelled_ && is_abort(thrown));
-  if (failed && !first_thrown_) {
-    first_thrown_ = thrown;
-    cancel();
-  }
+  if (thrown && !(cancelled_ && is_abort(thrown))) failed(thrown);
   if (running_.empty()) nobody_left_.cancel();
+}
+
+void TaskScope::failed(const std::exception_ptr& thrown) {
+  if (first_thrown_) return;
+  first_thrown_ = thrown;
+  cancel();
 }
 
 }  // namespace ddprun

@@ -24,8 +24,13 @@ class TaskScope {
   TaskScope& operator=(const TaskScope&) = delete;
 
   /// Starts `task`. The first task to throw cancels the others, and join() rethrows its exception.
-  /// After cancel(), starts nothing.
+  /// One that cannot be started, for want of memory, counts as one that threw. After cancel(),
+  /// starts nothing.
   void spawn(asio::awaitable<void> task);
+
+  /// The same for one of many that have nothing to do with each other: throws if it cannot be
+  /// started, and the others go on.
+  void spawn_or_throw(asio::awaitable<void> task);
 
   /// Asks every task to stop at its next suspension point. Does not wait.
   void cancel();
@@ -40,6 +45,7 @@ class TaskScope {
   using Running = std::list<asio::cancellation_signal>;
 
   void ended(Running::iterator task, const std::exception_ptr& thrown);
+  void failed(const std::exception_ptr& thrown);
 
   asio::any_io_executor executor_;
   Running running_;

@@ -71,6 +71,7 @@ constexpr bool may_come_of_notice(const WorkerEnd& worker) {
 }
 
 // With which nodes authenticate each other. Not for workers, which print their environment.
+inline constexpr char kAuth[] = "DDPRUN_AUTH";  // --auth
 inline constexpr char kSecret[] = "DDPRUN_SECRET";
 inline constexpr char kSecretFile[] = "DDPRUN_SECRET_FILE";
 

@@ -59,6 +59,7 @@ int launch(std::span<const std::string> arguments) {
     case Action::kNothing:
       return kExitOk;
     case Action::kRun:
+      warn_of_lost_orphans();
       if (request->plans.size() > 1) return run_side_by_side(request->plans);
       return run(request->plans.front(), request->requeue);
   }

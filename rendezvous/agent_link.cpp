@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/exit_status.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/listener.hpp"
 
@@ -12,11 +13,23 @@
 
 namespace ddprun {
 
-AgentLink::AgentLink(Link link, tcp::socket socket, std::optional<SecretProof> proof)
+namespace {
+
+Error unopened(const Error& why) {
+  return make_error(
+      why.code,
+      fmt::format(
+          "peer did not authenticate: {}; start every node as the same user, on machines with the "
+          "same MUNGE key",
+          why.detail));
+}
+
+}  // namespace
+
+AgentLink::AgentLink(Link link, tcp::socket socket, std::optional<AuthProof> proof)
     : link_(link), connection_(std::move(socket), kFrameBytesMax), proof_(std::move(proof)) {}
 
-AgentLink::AgentLink(
-    Link link, tcp::socket socket, Endpoint called, std::optional<SecretProof> proof)
+AgentLink::AgentLink(Link link, tcp::socket socket, Endpoint called, std::optional<AuthProof> proof)
     : link_(link),
       connection_(std::move(socket), Protocol::kAgent),
       called_(std::move(called)),
@@ -41,6 +54,7 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
     if (!body) return body.error();
     const std::optional<std::string_view>& frame = *body;
     if (!frame) return {};
+    if (!sealed_key().empty()) return make_error(Errc::kProtocol, "it does not wait for our proof");
     auto taken = proof_ && !proof_->is_done() ? take_proof(*proof_, *frame, into)
                                               : take_message(*frame, into);
     if (!taken) return taken;
@@ -48,27 +62,37 @@ Result<void> AgentLink::take(std::string_view bytes, std::vector<Message>& into)
 }
 
 Result<void> AgentLink::take_proof(
-    SecretProof& proof, std::string_view body, std::vector<Message>& into) {
+    AuthProof& proof, std::string_view body, std::vector<Message>& into) {
   const auto answer = proof.answer(body);
   if (answer) return answer->empty() ? Result<void>() : connection_.add(*answer);
   if (was_called()) return answer.error();
   // The called node says why it refuses us; if it does not, the reason is our own.
   auto said = decode(body);
   const bool is_refusal = said && std::holds_alternative<Refuse>(*said);
-  Message refusal = Refuse{.job = {}, .exit_status = kExitUsage, .why = answer.error().detail};
-  if (is_refusal) refusal = *std::move(said);
-  complete(refusal);
-  into.push_back(std::move(refusal));
+  if (!is_refusal) return refused(answer.error(), into);
+  complete(*said);
+  into.push_back(*std::move(said));
   return answer.error();
 }
 
+Result<void> AgentLink::take_key(const Result<Mac>& key, std::vector<Message>& into) {
+  DDPRUN_CHECK(proof_.has_value());
+  if (!key && !key.error().is(Errc::kProtocol)) return key.error();  // munged may answer later
+  const auto answer = key ? proof_->take_key(*key) : Result<std::string>(unopened(key.error()));
+  return answer ? connection_.add(*answer) : refused(answer.error(), into);
+}
+
+/// The called node does not refuse us, so we do, with a reason of our own.
+Result<void> AgentLink::refused(const Error& why, std::vector<Message>& into) {
+  Message refusal = Refuse{.job = {}, .exit_status = kExitUsage, .why = why.detail};
+  complete(refusal);
+  into.push_back(std::move(refusal));
+  return why;
+}
+
 Result<void> AgentLink::take_message(std::string_view body, std::vector<Message>& into) {
-  if (was_called() && !has_spoken_ && asks_for_secret(body)) {
-    return make_error(
-        Errc::kProtocol,
-        "the caller has a secret, and the node that it called has none; give every node of the job "
-        "the same --secret-file");
-  }
+  const auto method = was_called() && !has_spoken_ ? method_in_challenge(body) : std::nullopt;
+  if (method) return make_error(Errc::kProtocol, auth_mismatch(*method, AuthMethod::kNone));
   auto message = decode(body);
   if (!message) return message.error();
   const bool is_hello = std::holds_alternative<Hello>(*message);

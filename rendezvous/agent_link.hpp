@@ -1,14 +1,14 @@
 #pragma once
 
-// One connection between two agents: the proof of the job's secret, then messages. Links decides
-// when it is read, written and closed.
+// One connection between two agents: the proof that both belong to the job, then messages. Links
+// decides when it is read, written and closed.
 
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
 #include "base/time.hpp"
+#include "rendezvous/core/auth_proof.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/secret_proof.hpp"
 #include "rendezvous/framed_connection.hpp"
 
 #include <cstddef>
@@ -22,10 +22,10 @@ namespace ddprun {
 
 class AgentLink {
  public:
-  /// From a caller, which says later who it is. With `proof`, it proves the secret first.
-  AgentLink(Link link, tcp::socket socket, std::optional<SecretProof> proof);
+  /// From a caller, which says later who it is. With `proof`, both sides prove first that they may.
+  AgentLink(Link link, tcp::socket socket, std::optional<AuthProof> proof);
   /// To `called`, which we called.
-  AgentLink(Link link, tcp::socket socket, Endpoint called, std::optional<SecretProof> proof);
+  AgentLink(Link link, tcp::socket socket, Endpoint called, std::optional<AuthProof> proof);
 
   /// Receives once into `buffer` and appends the messages that are complete. Fails, after those,
   /// if the connection is to be closed: kPeerLost at its end, kProtocol.
@@ -33,6 +33,13 @@ class AgentLink {
 
   /// The same for bytes that were received elsewhere.
   Result<void> take(std::string_view bytes, std::vector<Message>& into);
+
+  /// The credential that take_key() waits for, to be opened; empty: none.
+  std::string sealed_key() const { return proof_ ? proof_->sealed_key() : std::string(); }
+
+  /// Continues the proof with the key that was in sealed_key(). Fails as receive() does, or with
+  /// the error of `key`. REQUIRES: sealed_key() is not empty.
+  Result<void> take_key(const Result<Mac>& key, std::vector<Message>& into);
 
   /// Queues `message`. Fails with kLimit if it is too large.
   Result<void> add(const Message& message);
@@ -49,7 +56,9 @@ class AgentLink {
   std::size_t unsent() const { return connection_.unsent(); }
   bool was_called() const { return !called_; }
   bool has_spoken() const { return has_spoken_; }
-  /// No proof of the secret is outstanding.
+  /// MACs under the key of the node that was called; none if no proof was asked for.
+  Mac mac() const { return is_proved() && proof_ ? proof_->mac() : Mac(); }
+  /// No proof is outstanding.
   bool is_proved() const { return !proof_ || proof_->is_done(); }
   bool is_ending() const { return is_ending_; }
 
@@ -62,7 +71,8 @@ class AgentLink {
   std::optional<TimePoint> deadline;  // for its next step: handshake, or the peer's close
 
  private:
-  Result<void> take_proof(SecretProof& proof, std::string_view body, std::vector<Message>& into);
+  Result<void> take_proof(AuthProof& proof, std::string_view body, std::vector<Message>& into);
+  Result<void> refused(const Error& why, std::vector<Message>& into);
   Result<void> take_message(std::string_view body, std::vector<Message>& into);
   void complete(Message& message);
   Message with_own_address(const Welcome& welcome);
@@ -72,7 +82,7 @@ class AgentLink {
   std::optional<Endpoint> called_;
   bool has_spoken_ = false;  // a message has come
   bool is_ending_ = false;
-  std::optional<SecretProof> proof_;
+  std::optional<AuthProof> proof_;
 };
 
 }  // namespace ddprun

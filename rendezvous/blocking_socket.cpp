@@ -84,7 +84,8 @@ Result<BlockingSocket> BlockingSocket::connect(const Endpoint& endpoint, TimePoi
 BlockingSocket::BlockingSocket(std::unique_ptr<Connection> connection)
     : connection_(std::move(connection)) {}
 BlockingSocket::BlockingSocket(Descriptor connected) : connection_(std::make_unique<Connection>()) {
-  connection_->socket.assign(tcp::v6(), connected.release());
+  connection_->socket.assign(tcp::v6(), connected.get());
+  static_cast<void>(connected.release());  // not before, since what Asio refuses stays open
 }
 BlockingSocket::~BlockingSocket() = default;
 BlockingSocket::BlockingSocket(BlockingSocket&& other) noexcept = default;

@@ -80,8 +80,10 @@ class Errand {
     // A duplicate, since several may wait, and Asio closes what it is given.
     Descriptor copy(::fcntl(done_.get(), F_DUPFD_CLOEXEC, 0));
     if (!copy) co_return Result<T>(make_errno_error(errno, "cannot wait for an answer"));
-    const auto executor = co_await asio::this_coro::executor;
-    Stream done = stream_of(executor, std::move(copy));
+    Stream done(co_await asio::this_coro::executor);
+    const auto refused = give_to(done, std::move(copy));
+    if (refused)
+      co_return Result<T>(make_errno_error(refused.value(), "cannot wait for an answer"));
     const auto first =
         co_await (done.async_wait(Stream::wait_read, kTuple) || limit.async_wait(kTuple));
     co_return first.index() == 0 ? answer() : std::nullopt;

@@ -85,6 +85,7 @@ asio::awaitable<Result<HttpResponse>> exchange(
       .status = static_cast<int>(message.result_int()),
       .server = std::string(message[http::field::server]),
       .location = std::string(message[http::field::location]),
+      .challenge = std::string(message[http::field::www_authenticate]),
       .body = std::move(message.body())};
 }
 
@@ -94,7 +95,8 @@ Result<HttpResponse> http_get(
     const Endpoint& endpoint,
     std::string_view path,
     std::size_t body_bytes_max,
-    TimePoint deadline) {
+    TimePoint deadline,
+    std::string_view authorization) {
   const std::string name = endpoint.to_string();
   asio::io_context context(1);
   beast::error_code unknown;
@@ -106,6 +108,7 @@ Result<HttpResponse> http_get(
   }
   Request request(http::verb::get, path, kRequestVersion);
   request.set(http::field::host, name);
+  if (!authorization.empty()) request.set(http::field::authorization, authorization);
   request.keep_alive(false);
   std::optional<Result<HttpResponse>> outcome;
   const auto keep = [&outcome](const std::exception_ptr& bug, Result<HttpResponse> response) {

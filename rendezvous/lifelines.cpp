@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "rendezvous/auth.hpp"
+#include "rendezvous/contain.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/listener.hpp"
 
@@ -38,6 +40,31 @@ void keep(int socket, Duration unconfirmed) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kept_ms, sizeof(kept_ms));
 }
 
+void report_abandoned(FramedConnection& line, bool stays_open, const std::exception& thrown) {
+  spdlog::error(
+      "lifeline peer={} {}: internal error: {}",
+      peer_of(line.native_handle()),
+      stays_open ? "is not watched any more" : "closed",
+      thrown.what());
+}
+
+/// The leader's nonce for the proof on a line of our own, which begins with our opening.
+asio::awaitable<Result<std::string>> nonce_on(FramedConnection& line, TimePoint deadline) {
+  const auto opened = line.flush();
+  if (!opened) co_return opened.error();
+  for (;;) {
+    const auto ready = co_await line.wait(tcp::socket::wait_read, deadline);
+    if (!ready) co_return ready.error();
+    std::array<char, 64> buffer{};
+    const auto input = line.receive(buffer);
+    if (input.error) co_return make_error(Errc::kPeerLost, input.error.message());
+    std::string_view bytes = input.bytes;
+    const auto frame = line.next(bytes);
+    if (!frame) co_return frame.error();
+    if (*frame) co_return nonce_of_line(**frame);
+  }
+}
+
 }  // namespace
 
 Lifelines::Lifelines(asio::io_context& context, Options options)
@@ -51,7 +78,8 @@ asio::awaitable<void> Lifelines::serve() {
   co_await watches_.join();
 }
 
-void Lifelines::open_line(const Endpoint& leader, const Leadership& to, Incarnation node) {
+void Lifelines::open_line(
+    const Endpoint& leader, const Leadership& to, Incarnation node, Mac leader_mac) {
   if (newest_ == std::pair(to, node)) return;
   newest_ = {to, node};
   const auto address = numeric_address(leader);
@@ -65,14 +93,19 @@ void Lifelines::open_line(const Endpoint& leader, const Leadership& to, Incarnat
     return spdlog::warn("no lifeline to {}: {}", leader.to_string(), begun.error().detail);
   }
   keep(socket->native_handle(), options_.limits.unconfirmed);
-  LifelineHello hello{.job = options_.job, .node = node, .leadership = to, .proof = {}};
-  hello.proof = line_proof(options_.mac, hello);
   OwnLine line{
-      .connection = FramedConnection(std::move(*socket), Protocol::kLifeline), .leadership = to};
-  DDPRUN_CHECK(line.connection.add(encode(hello)).has_value());
+      .connection = FramedConnection(std::move(*socket), Protocol::kLifeline),
+      .hello = {.job = options_.job, .node = node, .leadership = to, .proof = {}},
+      .mac = std::move(leader_mac)};
   const Link link{++last_link_};
   own_.emplace(link, std::move(line));
-  watches_.spawn(watch_own(link, *address));
+  watches_.spawn(contain(link, watch_own(link, *address)));
+}
+
+/// Runs `watch`, the work for `link`. What it throws ends that work alone.
+asio::awaitable<void> Lifelines::contain(Link link, asio::awaitable<void> watch) {
+  return ddprun::contain(
+      std::move(watch), [this, link](const std::exception& thrown) { abandon(link, thrown); });
 }
 
 asio::awaitable<void> Lifelines::watch_own(Link link, Address leader) {
@@ -80,11 +113,10 @@ asio::awaitable<void> Lifelines::watch_own(Link link, Address leader) {
   OwnLine& line = own_.at(link);
   const auto [error] = co_await line.connection.socket().async_connect(leader, kTuple);
   if (error == asio::error::operation_aborted) co_return;
-  Result<void> said = line.connection.flush();
+  Result<void> said;
   if (error) said = make_error(Errc::kPeerLost, error.message());
-  if (said && line.connection.unsent() > 0) {  // a new connection takes so little at once
-    said = make_error(Errc::kTimedOut, "it does not accept a hello");
-  }
+  if (said) said = co_await introduce(line);
+  if (!said && said.error().is(Errc::kCancelled)) co_return;
   if (!said) {
     spdlog::warn("no lifeline to the leader: {}", said.error().detail);
     co_return close_own(link);
@@ -101,11 +133,30 @@ asio::awaitable<void> Lifelines::watch_own(Link link, Address leader) {
     if (!input.error && !said_goodbye) continue;
     const bool is_proof =
         said_goodbye || (is_end(input.error) && line.is_held && options_.trusts_end);
-    const Leadership to = line.leadership;
+    const Leadership to = line.hello.leadership;
     close_own(link);
-    if (is_proof) options_.on_event(Goodbye{.leadership = to});
+    if (is_proof) report(Goodbye{.leadership = to});
     co_return;
   }
+}
+
+/// Sends the hello; with a proof, once the leader has sent its nonce.
+asio::awaitable<Result<void>> Lifelines::introduce(OwnLine& line) {
+  FramedConnection& connection = line.connection;
+  std::string nonce;
+  if (line.mac) {
+    auto heard = co_await nonce_on(connection, Clock::now() + options_.limits.handshake);
+    if (!heard) co_return heard.error();
+    nonce = *std::move(heard);
+  }
+  LifelineHello hello = line.hello;
+  hello.proof = line_proof(line.mac, nonce, hello);
+  auto sent = connection.add(encode(hello));
+  if (sent) sent = connection.flush();
+  if (sent && connection.unsent() > 0) {  // a new connection takes so little at once
+    sent = make_error(Errc::kTimedOut, "it does not accept a hello");
+  }
+  co_return sent;
 }
 
 std::vector<int> Lifelines::lines() {
@@ -115,6 +166,15 @@ std::vector<int> Lifelines::lines() {
     all.push_back(line.connection.native_handle());
   }
   return all;
+}
+
+std::vector<std::pair<Incarnation, std::string>> Lifelines::callers() {
+  std::vector<std::pair<Incarnation, std::string>> callers;
+  for (auto& [link, end] : ends_) {
+    const auto from = peer_address(end.connection.native_handle());
+    if (end.hello && from) callers.emplace_back(end.hello->node, host_of(*from));
+  }
+  return callers;
 }
 
 std::vector<int> Lifelines::hold_ends(std::span<const Incarnation> successors) {
@@ -137,7 +197,7 @@ std::vector<int> Lifelines::hold_ends(std::span<const Incarnation> successors) {
 // for so long that enough of them wait.
 void Lifelines::probe(Incarnation node) {
   for (auto& [link, line] : own_) {
-    if (line.is_open && line.leadership.leader == node) line.connection.send_byte(kProbe);
+    if (line.is_open && line.hello.leadership.leader == node) line.connection.send_byte(kProbe);
   }
   for (auto& [link, end] : ends_) {
     if (end.hello && end.hello->node == node) end.connection.send_byte(kProbe);
@@ -153,9 +213,21 @@ void Lifelines::adopt(Descriptor socket, std::string received) {
   keep(adopted->native_handle(), options_.limits.unconfirmed);
   const Link link{++last_link_};
   FramedConnection connection(std::move(*adopted), kHelloBytesMax);
-  ends_.emplace(link, End{.connection = std::move(connection), .hello = {}});
+  std::string nonce;
+  if (options_.key.method != AuthMethod::kNone) {
+    nonce = random_nonce();
+    DDPRUN_CHECK(connection.add(line_challenge(nonce)).has_value());
+    // A new connection takes so little at once; one that is gone is noticed below.
+    static_cast<void>(connection.flush().has_value());
+  }
+  ends_.emplace(
+      link, End{.connection = std::move(connection), .nonce = std::move(nonce), .hello = {}});
   strangers_.insert(strangers_.end(), link);
-  watches_.spawn(watch_end(link, std::move(received)));
+  try {
+    watches_.spawn_or_throw(contain(link, watch_end(link, std::move(received))));
+  } catch (const std::bad_alloc& thrown) {
+    abandon(link, thrown);
+  }
 }
 
 /// Whether one more may come, if need be in place of one that has said nothing for longest.
@@ -227,45 +299,47 @@ Result<void> Lifelines::hear_hello(Link link, std::string_view& bytes) {
     return make_error(
         Errc::kProtocol, fmt::format("it is of job '{}', this is '{}'", hello->job, options_.job));
   }
-  if (!are_equal(hello->proof, line_proof(options_.mac, *hello))) {
-    return make_error(Errc::kProtocol, "it does not prove that it knows the job's secret");
+  if (!are_equal(hello->proof, line_proof(options_.key.mac, end.nonce, *hello))) {
+    return make_error(Errc::kProtocol, "it does not prove that it is of this job");
   }
   lines_of_[hello->node] += 1;
   const LifelineOpened opened{.node = hello->node, .leadership = hello->leadership};
   end.hello = std::move(*hello);
   strangers_.erase(link);
   options_.holders.hold_end(end.connection.native_handle());
-  options_.on_event(opened);
+  report(opened);
   return {};
 }
 
 void Lifelines::end_line(Link link) {
   const auto last = forget(link);
-  if (last) options_.on_event(LifelineEnded{.node = last->node, .leadership = last->leadership});
+  if (last) report(LifelineEnded{.node = last->node, .leadership = last->leadership});
 }
 
 void Lifelines::drop_end(Link link, std::string_view why) {
   spdlog::warn(
       "lifeline peer={} dropped: {}", peer_of(ends_.at(link).connection.native_handle()), why);
   const auto last = forget(link);
-  if (last) options_.on_event(LifelineDropped{.node = last->node, .leadership = last->leadership});
+  if (last) report(LifelineDropped{.node = last->node, .leadership = last->leadership});
 }
 
 std::optional<LifelineHello> Lifelines::forget(Link link) {
+  auto hello = close_end(link);
+  if (!hello) return std::nullopt;
+  const auto lines = lines_of_.find(hello->node);
+  if (--lines->second > 0) return std::nullopt;
+  lines_of_.erase(lines);
+  return hello;
+}
+
+std::optional<LifelineHello> Lifelines::close_end(Link link) {
   End& end = ends_.at(link);
-  std::optional<LifelineHello> last;
-  if (end.hello) {
-    options_.holders.let_go(end.connection.native_handle());
-    const auto lines = lines_of_.find(end.hello->node);
-    if (--lines->second == 0) {
-      lines_of_.erase(lines);
-      last = std::move(end.hello);
-    }
-  }
+  if (end.hello) options_.holders.let_go(end.connection.native_handle());
   end.connection.close();
   strangers_.erase(link);
+  auto hello = std::move(end.hello);
   ends_.erase(link);
-  return last;
+  return hello;
 }
 
 // The leader's side is closed, or was never reached: what holds this line proves nothing.
@@ -274,6 +348,38 @@ void Lifelines::close_own(Link link) {
   options_.holders.let_go(line.connection.native_handle());
   line.connection.close();
   own_.erase(link);
+}
+
+/// Gives up `link`, in the work for which `thrown` was thrown. If not even this is possible, memory
+/// has run out for the whole process, which ends.
+// NOLINTNEXTLINE(bugprone-exception-escape): as it should
+void Lifelines::abandon(Link link, const std::exception& thrown) noexcept {
+  if (own_.contains(link)) abandon_own(link, thrown);
+  if (ends_.contains(link)) abandon_end(link, thrown);
+}
+
+// From then on only time shows the death of that leader.
+void Lifelines::abandon_own(Link link, const std::exception& thrown) {
+  OwnLine& line = own_.at(link);
+  report_abandoned(line.connection, line.is_open, thrown);
+  if (!line.is_open) close_own(link);
+}
+
+// It still counts in lines_of_: processes of that node may hold this line and none of the others,
+// whose end then proves nothing.
+void Lifelines::abandon_end(Link link, const std::exception& thrown) {
+  End& end = ends_.at(link);
+  report_abandoned(end.connection, end.is_held, thrown);
+  std::optional<LifelineDropped> dropped;
+  if (end.hello) dropped = {.node = end.hello->node, .leadership = end.hello->leadership};
+  if (!end.is_held) close_end(link);
+  if (dropped) report(*dropped);
+}
+
+// What on_event throws ends the process here. Caught by contain(), it would only end the watch on a
+// line.
+void Lifelines::report(const Event& event) noexcept {
+  options_.on_event(event);
 }
 
 }  // namespace ddprun

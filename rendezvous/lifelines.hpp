@@ -14,6 +14,11 @@
 //
 // Runs on the thread of its io_context. Events are reported from there; LifelineOpened from within
 // adopt() as well.
+//
+// An exception in the work for one line, such as std::bad_alloc, ends the watch on that line alone.
+// It is closed, or stays open if the peer would take its end for our death. Either way nothing more
+// is learned from it. An exception that the handler of events throws is a bug of ours, and ends the
+// process.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -28,6 +33,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,7 +68,8 @@ class Lifelines {
     Incarnation node{};
     Leadership leadership;
   };
-  struct LifelineDropped {  // as LifelineEnded, but its end proves nothing
+  struct LifelineDropped {  // as LifelineEnded, but its end proves nothing; or a line of that node
+                            // is not watched any more
     Incarnation node{};
     Leadership leadership;
   };
@@ -81,7 +88,7 @@ class Lifelines {
 
   struct Options {
     std::string job;
-    Mac mac;  // each line carries a proof of the job's secret; none: there is no secret
+    AuthKey key;             // of this node; with a method, each line has to carry a proof
     bool trusts_end = true;  // the end of our own line says something, after kHeld
     LifelineLimits limits;
     Holders holders;
@@ -101,8 +108,10 @@ class Lifelines {
   /// Opens the line of `node`, which we are, to `leader`, a numeric address. Once for each
   /// leadership: not again after it has ended, since workers that run by then would not hold it. A
   /// node that starts again under another incarnation has no workers, and opens one of its own. It
-  /// is in lines() from here on, before its hello is sent. A failure is only logged.
-  void open_line(const Endpoint& leader, const Leadership& to, Incarnation node);
+  /// is in lines() from here on, before its hello is sent. A failure is only logged. `leader_mac`
+  /// proves under the leader's key; none if nodes prove nothing.
+  void open_line(
+      const Endpoint& leader, const Leadership& to, Incarnation node, Mac leader_mac = {});
 
   /// Our lines, for each worker that is started to hold.
   std::vector<int> lines();
@@ -120,18 +129,23 @@ class Lifelines {
   /// Takes over a line that somebody opened to us, of which `received` has been read.
   void adopt(Descriptor socket, std::string received);
 
+  /// The nodes whose lines end here, and the numeric address from which each of the lines comes.
+  std::vector<std::pair<Incarnation, std::string>> callers();
+
   /// Lines that end here.
   std::size_t ends() const { return ends_.size(); }
 
  private:
   struct OwnLine {
     FramedConnection connection;
-    Leadership leadership;
-    bool is_open = false;  // connected, and the hello was sent
+    LifelineHello hello;   // without its proof
+    Mac mac;               // for the proof; none: nodes prove nothing
+    bool is_open = false;  // connected, and the hello was sent: its end proves our death
     bool is_held = false;  // kHeld was heard
   };
   struct End {
     FramedConnection connection;
+    std::string nonce;                   // for its proof; empty: nodes prove nothing
     std::optional<LifelineHello> hello;  // once it has come
     bool is_held = false;                // kHeld was sent
     bool is_spoiled = false;             // a byte came after which its end proves nothing
@@ -139,9 +153,15 @@ class Lifelines {
   };
 
   // Each line is watched by one coroutine, which alone removes it.
+  asio::awaitable<void> contain(Link link, asio::awaitable<void> watch);
   asio::awaitable<void> watch_own(Link link, Address leader);
+  asio::awaitable<Result<void>> introduce(OwnLine& line);
   asio::awaitable<void> watch_end(Link link, std::string received);
 
+  void abandon(Link link, const std::exception& thrown) noexcept;
+  void abandon_own(Link link, const std::exception& thrown);
+  void abandon_end(Link link, const std::exception& thrown);
+  void report(const Event& event) noexcept;
   void close_own(Link link);
   void attend(Link link);
   void take(Link link, std::string_view bytes);
@@ -151,6 +171,8 @@ class Lifelines {
   void drop_end(Link link, std::string_view why);
   /// Yields the hello of the line that ended, if it was the last one of that node.
   std::optional<LifelineHello> forget(Link link);
+  /// Yields its hello, if that has come.
+  std::optional<LifelineHello> close_end(Link link);
 
   asio::any_io_executor executor_;
   Options options_;

@@ -4,15 +4,14 @@
 #include "base/exit_status.hpp"
 #include "base/log.hpp"
 #include "rendezvous/address.hpp"
+#include "rendezvous/contain.hpp"
 #include "rendezvous/listener.hpp"
 
 #include <boost/asio/post.hpp>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
-
-#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -26,11 +25,17 @@ std::optional<Endpoint> as_endpoint(const std::optional<Address>& address) {
 
 }  // namespace
 
-Links::Links(asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac)
+Links::Links(
+    asio::io_context& context,
+    const LinkLimits& limits,
+    OnEvent on_event,
+    AuthKey key,
+    OpenKey open_key)
     : executor_(context.get_executor()),
       limits_(limits),
       on_event_(std::move(on_event)),
-      mac_(std::move(mac)),
+      key_(std::move(key)),
+      open_key_(std::move(open_key)),
       buffer_(kInboxBytes),
       tasks_(executor_),
       all_closed_(executor_, kNever) {}
@@ -50,8 +55,8 @@ asio::awaitable<void> Links::leave() {
   co_await asio::this_coro::reset_cancellation_state();
   co_await asio::this_coro::throw_if_cancelled(false);
   events_.clear();
-  for (const auto& [link, limit] : std::exchange(calling_, {})) {
-    limit->expires_at(Clock::now());
+  for (const auto& [link, call] : std::exchange(calling_, {})) {
+    call.limit->expires_at(Clock::now());
   }
   std::vector<Link> all;
   all.reserve(links_.size());
@@ -68,8 +73,16 @@ asio::awaitable<void> Links::leave() {
 void Links::call(Link link, Endpoint to) {
   DDPRUN_CHECK(static_cast<std::uint64_t>(link) % 2 == 1 && !calling_.contains(link));
   auto limit = std::make_shared<Timer>(executor_, Clock::now() + limits_.call);
-  calling_.emplace(link, limit);
-  tasks_.spawn(carry_out(link, std::move(to), std::move(limit)));
+  calling_.emplace(link, Call{.to = to, .limit = limit});
+  tasks_.spawn(contain(link, carry_out(link, std::move(to), std::move(limit))));
+}
+
+/// Runs `task`, which is part of the work for `link`. What it throws ends that link alone.
+asio::awaitable<void> Links::contain(Link link, asio::awaitable<void> task) {
+  return ddprun::contain(std::move(task), [this, link](const std::exception& thrown) {
+    abandon(link, thrown);
+    deliver();
+  });
 }
 
 asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::shared_ptr<Timer> limit) {
@@ -80,17 +93,19 @@ asio::awaitable<void> Links::carry_out(Link link, Endpoint to, std::shared_ptr<T
     deliver();
   };
   auto socket = co_await connect(to, names_, *limit, on_addresses);
-  if (calling_.erase(link) == 0) co_return;  // close() has given it up
+  if (!calling_.contains(link)) co_return;  // close() has given it up
   if (!socket) {
     // Tried again several times a second, for as long as the node looks for a leader.
     const std::string& why = socket.error().detail;
     if (refused_.is_first(why)) spdlog::debug("agents: {}", why);
     enqueue(Closed{.link = link, .why = socket.error()});
+    calling_.erase(link);
     co_return deliver();
   }
   auto admitted = std::make_shared<AgentLink>(
-      link, std::move(*socket), std::move(to), proof_of(SecretProof::Side::kCaller));
+      link, std::move(*socket), std::move(to), proof_of(AuthProof::Side::kCaller));
   links_.emplace(link, admitted);
+  calling_.erase(link);  // not before: abandon() finds it in one of the two
   admitted->deadline = Clock::now() + limits_.handshake;
   co_await serve(std::move(admitted), "");
 }
@@ -108,12 +123,16 @@ void Links::adopt(Descriptor socket, std::string received) {
   auto adopted = adopt_socket(executor_, std::move(socket));
   if (!adopted) return spdlog::error("an agent was turned away: {}", adopted.error().detail);
   last_caller_ += 2;
-  auto link = std::make_shared<AgentLink>(
-      Link{last_caller_}, *std::move(adopted), proof_of(SecretProof::Side::kCalled));
+  const auto link = std::make_shared<AgentLink>(
+      Link{last_caller_}, *std::move(adopted), proof_of(AuthProof::Side::kCalled));
   links_.emplace(link->link(), link);
   strangers_.insert(strangers_.end(), link->link());
   link->deadline = Clock::now() + limits_.handshake;
-  tasks_.spawn(serve(std::move(link), std::move(received)));
+  try {
+    tasks_.spawn_or_throw(contain(link->link(), serve(link, std::move(received))));
+  } catch (const std::bad_alloc& thrown) {
+    abandon(link->link(), thrown);
+  }
 }
 
 /// Whether one more caller may come, if need be in place of one that has said nothing for longest.
@@ -136,7 +155,9 @@ asio::awaitable<void> Links::serve(Shared link, std::string received) {
   update(link, outcome);
   deliver();
   while (link->connection().is_open()) {
-    outcome = Result<void>();
+    // It may have been cancelled on its way here, where no wait of its own was there to end.
+    outcome = co_await unless_cancelled();
+    if (!outcome) co_return;
     if (link->deadline) {
       outcome = co_await link->connection().wait(tcp::socket::wait_read, link->deadline);
     } else {
@@ -154,7 +175,17 @@ asio::awaitable<void> Links::serve(Shared link, std::string received) {
     }
     if (link->connection().is_open()) update(link, outcome);
     deliver();
+    if (link->connection().is_open() && !link->sealed_key().empty()) co_await open_key_of(link);
   }
+}
+
+/// Goes on with the proof of a node that we called, once MUNGE has opened its key.
+asio::awaitable<void> Links::open_key_of(Shared link) {
+  const auto key = co_await open_key_(link->sealed_key(), Clock::now() + limits_.handshake);
+  if (!link->connection().is_open() || link->is_ending()) co_return;
+  if (!co_await unless_cancelled()) co_return;
+  update(link, link->take_key(key, messages_));
+  deliver();
 }
 
 /// Waits for room to send. A peer that reads nothing for too long is given up, unless its next step
@@ -204,7 +235,7 @@ void Links::close(Link link) {
     return std::visit([](const auto& it) { return it.link; }, event) == link;
   });
   if (const auto calling = calling_.find(link); calling != calling_.end()) {
-    calling->second->expires_at(Clock::now());
+    calling->second.limit->expires_at(Clock::now());
     calling_.erase(calling);
   }
   if (const Shared found = find(link); found != nullptr && !found->is_ending()) end(found);
@@ -222,12 +253,14 @@ std::optional<Endpoint> Links::own_address_on(Link link) {
   return as_endpoint(own_end(found->connection().native_handle()));
 }
 
-std::optional<SecretProof> Links::proof_of(SecretProof::Side side) const {
-  constexpr std::size_t kNonceBytes = 16;
-  if (!mac_) return std::nullopt;
-  std::array<unsigned char, kNonceBytes> chance{};
-  DDPRUN_CHECK(::getentropy(chance.data(), chance.size()) == 0);
-  return SecretProof(side, mac_, fmt::format("{:02x}", fmt::join(chance, "")));
+Mac Links::mac_of(Link link) const {
+  const Shared found = find(link);
+  return found == nullptr ? Mac() : found->mac();
+}
+
+std::optional<AuthProof> Links::proof_of(AuthProof::Side side) const {
+  if (key_.method == AuthMethod::kNone) return std::nullopt;
+  return AuthProof(side, key_, random_nonce());
 }
 
 Links::Shared Links::find(Link link) const {
@@ -251,7 +284,9 @@ void Links::update(const Shared& link, const Result<void>& outcome) {
   if (is_greeted && !link->is_ending() && std::exchange(link->deadline, std::nullopt)) {
     if (link->is_writing) link->connection().wake();  // from now on under the limit of its own
   }
-  if (link->unsent() > 0 && !std::exchange(link->is_writing, true)) tasks_.spawn(write_rest(link));
+  if (link->unsent() > 0 && !std::exchange(link->is_writing, true)) {
+    tasks_.spawn_or_throw(contain(link->link(), write_rest(link)));
+  }
 }
 
 // The peer reads to our end and then closes, or time runs out: closing before it has read could
@@ -289,6 +324,25 @@ void Links::fail(const Shared& link, const Error& why) {
   can_tell ? end(link) : erase(link);
 }
 
+/// Closes `link`, for which `thrown` was thrown. If not even this is possible, memory has run out
+/// for the whole process, which ends.
+// NOLINTNEXTLINE(bugprone-exception-escape): as it should
+void Links::abandon(Link link, const std::exception& thrown) noexcept {
+  messages_.clear();  // those of this link
+  const Shared found = find(link);
+  const auto call = calling_.find(link);
+  const bool has_call = call != calling_.end();
+  if (found == nullptr && !has_call) return;  // it is closed already
+  const std::string peer = has_call ? call->second.to.to_string() : found->peer();
+  const Error why = make_error(Errc::kIo, fmt::format("internal error: {}", thrown.what()));
+  spdlog::error("agents peer={} closed: {}", peer, why.detail);
+  const bool is_known =
+      has_call || (!found->is_ending() && (!found->was_called() || found->has_spoken()));
+  if (is_known) enqueue(Closed{.link = link, .why = with_context(peer, why)});
+  calling_.erase(link);
+  if (found != nullptr) erase(found);
+}
+
 void Links::erase(const Shared& link) {
   strangers_.erase(link->link());
   const auto kept = links_.extract(link->link());  // `link` may be the one in it
@@ -306,7 +360,9 @@ asio::awaitable<void> Links::deliver_soon() {
   deliver();
 }
 
-void Links::deliver() {
+// What on_event_ throws ends the process here. Caught by contain(), it would close a link that has
+// nothing to do with it.
+void Links::deliver() noexcept {
   is_delivering_ = true;
   do {
     while (!events_.empty()) {
@@ -314,7 +370,12 @@ void Links::deliver() {
       events_.pop_front();
       on_event_(std::move(event));
     }
-    send_written();  // which may find that the other side is gone
+    const auto link = written_to_;
+    try {
+      send_written();  // which may find that the other side is gone
+    } catch (const std::exception& thrown) {
+      abandon(*link, thrown);  // not the link that contain() serves
+    }
   } while (!events_.empty());
   is_delivering_ = false;
 }

@@ -7,6 +7,9 @@
 // Runs on the thread of its io_context. No event is reported from within call(), send(), close() or
 // adopt(), so they may be used while one is being handled. Messages that are sent meanwhile, one
 // after the other on one link, leave together.
+//
+// An exception in the work for one link, such as std::bad_alloc, closes that link alone. One that
+// the handler of events throws is a bug of ours, and ends the process.
 
 #include "base/deadline.hpp"
 #include "base/descriptor.hpp"
@@ -17,9 +20,10 @@
 #include "base/task_scope.hpp"
 #include "rendezvous/address.hpp"
 #include "rendezvous/agent_link.hpp"
+#include "rendezvous/auth.hpp"
+#include "rendezvous/core/auth_proof.hpp"
 #include "rendezvous/core/link.hpp"
 #include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/secret_proof.hpp"
 #include "rendezvous/name_service.hpp"
 #include "rendezvous/tcp.hpp"
 
@@ -27,6 +31,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,14 +64,14 @@ class Links {
     Endpoint to;
     std::vector<Address> addresses;
   };
-  struct Connected {  // the peer of a call() of ours listens, and knows the secret
+  struct Connected {  // the peer of a call() of ours listens, and has proved what it has to
     Link link{};
   };
   struct Received {
     Link link{};
     Message message;
   };
-  struct Closed {  // ended or refused, by the peer, the network or a limit
+  struct Closed {  // ended or refused, by the peer, the network, a limit or an exception here
     Link link{};
     Error why;
     bool is_foreign = false;  // the peer of a call() took the connection, and ended it or sent
@@ -75,8 +80,17 @@ class Links {
   using Event = std::variant<Resolved, Connected, Received, Closed>;
   using OnEvent = std::function<void(Event)>;
 
-  /// With `mac`, the peer of each link proves that it knows the job's secret before it is reported.
-  Links(asio::io_context& context, const LinkLimits& limits, OnEvent on_event, Mac mac = {});
+  /// How the key of a node that was called is opened: open_in_background().
+  using OpenKey =
+      std::function<asio::awaitable<Result<Mac>>(std::string credential, TimePoint deadline)>;
+
+  /// With a method in `key`, the peer of each link has to authenticate before it is reported.
+  Links(
+      asio::io_context& context,
+      const LinkLimits& limits,
+      OnEvent on_event,
+      AuthKey key = {},
+      OpenKey open_key = open_in_background);
 
   ~Links() = default;
   Links(const Links&) = delete;
@@ -112,41 +126,53 @@ class Links {
   /// The local address of `link`; none if it is closed.
   std::optional<Endpoint> own_address_on(Link link);
 
+  /// MACs under the key of the node that was called on `link`; none if it is closed, or nodes prove
+  /// nothing.
+  Mac mac_of(Link link) const;
+
   /// Connections that are open now.
   std::size_t connections() const { return links_.size(); }
 
  private:
   using Shared = std::shared_ptr<AgentLink>;  // by links_ and the coroutines that serve it
+  struct Call {
+    Endpoint to;
+    std::shared_ptr<Timer> limit;  // also of the coroutine that connects
+  };
 
+  asio::awaitable<void> contain(Link link, asio::awaitable<void> task);
   asio::awaitable<void> carry_out(Link link, Endpoint to, std::shared_ptr<Timer> limit);
   asio::awaitable<void> serve(Shared link, std::string received);
+  asio::awaitable<void> open_key_of(Shared link);
   asio::awaitable<void> write_rest(Shared link);
   asio::awaitable<void> deliver_soon();
   asio::awaitable<void> leave();
 
-  std::optional<SecretProof> proof_of(SecretProof::Side side) const;
+  std::optional<AuthProof> proof_of(AuthProof::Side side) const;
   Shared find(Link link) const;
   void flush(const Shared& link);
   void update(const Shared& link, const Result<void>& outcome);
   void end(const Shared& link);
   bool has_room();
   void fail(const Shared& link, const Error& why);
+  void abandon(Link link, const std::exception& thrown) noexcept;
   void erase(const Shared& link);
   void enqueue(Event event);
-  void deliver();
+  void deliver() noexcept;
 
   // More than twelve: they are of three kinds, and each coroutine needs all of these.
   asio::any_io_executor executor_;
   LinkLimits limits_;
   OnEvent on_event_;
-  Mac mac_;            // none: there is no secret
+  AuthKey key_;
+  OpenKey open_key_;
   ReadBuffer buffer_;  // what is being read, of whichever link
   NameService names_;
   OncePer<std::string> refused_;  // hosts of strangers, and why calls failed
 
   std::unordered_map<Link, Shared> links_;
   std::set<Link> strangers_;  // of links_: callers without a message so far; the oldest first
-  std::unordered_map<Link, std::shared_ptr<Timer>> calling_;  // each call's limit
+  std::unordered_map<Link, Call> calling_;  // not yet connected
   std::uint64_t last_caller_ = 0;
   bool turned_away_ = false;  // it was logged
   bool reports_addresses_ = false;

@@ -128,6 +128,15 @@ Result<std::vector<Descriptor>> listen_on(const Endpoint& endpoint) {
   }
 }
 
+Result<Descriptor> reserve_port(std::uint16_t port) {
+  Descriptor socket = try_bind(Address(tcp::v6(), port), true);
+  if (!socket && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL)) {
+    socket = try_bind(Address(tcp::v4(), port), false);
+  }
+  if (!socket) return listen_error(errno, {.host = "", .port = port});
+  return socket;
+}
+
 std::uint16_t port_of(int socket) {
   const auto address = own_end(socket);
   return address ? address->port() : 0;

@@ -23,6 +23,11 @@ namespace ddprun {
 /// permitted; both name the endpoint and what to do.
 Result<std::vector<Descriptor>> listen_on(const Endpoint& endpoint);
 
+/// A socket that has `port` on all addresses but does not listen: as long as it is open, nobody
+/// gets the port by chance, and this process can listen on it at any address. Port 0 picks a free
+/// one. Fails as listen_on() does, if any program listens on that port.
+Result<Descriptor> reserve_port(std::uint16_t port);
+
 /// The port that `socket` is bound to.
 std::uint16_t port_of(int socket);
 

@@ -23,8 +23,8 @@ constexpr const char* kLibrary = OPENSSL_VERSION_MAJOR == 3 ? "libcrypto.so.3" :
 
 }  // namespace
 
-Result<Mac> load_mac(const std::string& secret) {
-  if (secret.empty()) return Mac();
+Result<Mac> load_mac(const std::string& key) {
+  if (key.empty()) return Mac();
   // Never unloaded: OpenSSL registers functions that run at exit.
   void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   const auto find = [library](const char* name) {
@@ -37,16 +37,16 @@ Result<Mac> load_mac(const std::string& secret) {
     return make_error(
         Errc::kNotFound,
         fmt::format(
-            "the job's secret: cannot load OpenSSL for the secret: {}; install the package libssl3",
+            "cannot load OpenSSL to authenticate nodes: {}; install the package libssl3",
             why == nullptr ? kLibrary : why));
   }
-  return Mac([hmac, sha256, secret](std::string_view text) {
+  return Mac([hmac, sha256, key](std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
     unsigned int size = 0;
     const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
-    const auto key_size = static_cast<int>(secret.size());
+    const auto key_size = static_cast<int>(key.size());
     const auto* const made =
-        hmac(sha256(), secret.data(), key_size, bytes, text.size(), code.data(), &size);
+        hmac(sha256(), key.data(), key_size, bytes, text.size(), code.data(), &size);
     DDPRUN_CHECK(made != nullptr && size == kBytes);
     return fmt::format("{:02x}", fmt::join(std::span(code).first(kBytes), ""));
   });

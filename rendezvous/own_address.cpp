@@ -70,6 +70,16 @@ std::string source_address(const std::vector<Address>& addresses) {
   return {};
 }
 
+std::vector<std::string> own_ends(const std::vector<Address>& addresses) {
+  std::vector<std::string> ends;
+  for (const Address& address : addresses) {
+    const auto own = own_among({address});
+    const std::string end = own ? *own : source_address({address});
+    if (!end.empty() && std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
+  }
+  return ends;
+}
+
 Result<std::optional<std::string>> own_address(const std::string& host) {
   const auto addresses = look_up({.host = host, .port = 0});
   if (!addresses) return make_error(Errc::kNotFound, addresses.error().detail);

@@ -21,6 +21,10 @@ std::optional<std::string> own_among(const std::vector<Address>& addresses);
 /// empty if none has. Sends nothing.
 std::string source_address(const std::vector<Address>& addresses);
 
+/// The addresses of this machine that packets from and to each of `addresses` have here: the
+/// address itself if it is this machine's, else that of the route. Each once; sends nothing.
+std::vector<std::string> own_ends(const std::vector<Address>& addresses);
+
 /// own_among() for the addresses of `host`. May wait for the name service, so do not call it on a
 /// thread that answers heartbeats. Fails with kNotFound if the name cannot be resolved.
 Result<std::optional<std::string>> own_address(const std::string& host);

@@ -147,8 +147,11 @@ bool is_of_job(const HttpResponse& response, int nodes_max) {
   constexpr int kNotFound = 404;  // of a store alone
   if (response.server != "ddprun" || response.status == kNotFound) return false;
   if (response.status != kOk) return true;  // it does not lead
-  const auto status = parse_status(response.body);
-  return status && (status->nodes_max > 1 || nodes_max == 1);
+  if (const auto status = parse_status(response.body)) {
+    return status->nodes_max > 1 || nodes_max == 1;
+  }
+  const auto status = parse_public_status(response.body);
+  return status && (!status->is_one_node || nodes_max == 1);
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 #pragma once
 
 #include "base/time.hpp"
+#include "rendezvous/core/auth_proof.hpp"
 #include "rendezvous/core/rendezvous_node.hpp"
-#include "rendezvous/http_session.hpp"
+#include "rendezvous/http_sessions.hpp"
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -26,6 +28,15 @@ class StatusPages {
 
   /// REQUIRES: `now` never goes back.
   HttpPage page(TimePoint now);
+
+  /// The page for a request with this header Authorization (empty: none) to a node with `key`: the
+  /// whole one if it proves enough, else the public one, with a challenge.
+  HttpPage page_for(const AuthKey& key, std::string_view authorization, TimePoint now);
+
+  /// The page for those who prove nothing, if nodes authenticate each other: the job's state alone
+  /// if the node leads, 401 if it knows the leader, else 503. It has no name, address or number of
+  /// a node or process.
+  HttpPage public_page(TimePoint now) const;
 
  private:
   /// What people wait for.

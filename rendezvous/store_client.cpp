@@ -79,7 +79,7 @@ Result<bool> StoreClient::has(std::string_view key, TimePoint deadline) {
   if (!sent) return sent.error();
   const auto reply = receive_number<std::uint8_t>(socket_, deadline);
   if (!reply) return reply.error();
-  return *reply == kReady;
+  return *reply == kKeysExist;
 }
 
 }  // namespace ddprun

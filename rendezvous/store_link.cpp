@@ -160,6 +160,7 @@ Result<void> StoreLink::carry_out(
     if (!complete) return complete.error();
     if (!*complete) return {};
     auto applied = store.apply(link_, parser_.request(), replies_, released);
+    parser_.carried_out();
     if (!applied) return applied;
     if (replies_.unsent() > limits_.unsent_bytes_max && !input.empty()) {
       backlog_.assign(input);

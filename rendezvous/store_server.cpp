@@ -1,16 +1,17 @@
 #include "rendezvous/store_server.hpp"
 
+#include "base/free_memory.hpp"
 #include "base/log.hpp"
 #include "base/quiet_thread.hpp"
 #include "rendezvous/address.hpp"
-#include "rendezvous/own_address.hpp"
 #include "rendezvous/stream_of.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <thread>
 
-#include <malloc.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -22,19 +23,7 @@ constexpr std::size_t kReadBytes = 131'072;
 constexpr std::size_t kAcceptsPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(50);
 
-// Of people and programs that look at the job, at one time.
-constexpr std::size_t kHttpSessionsMax = 256;
-
 constexpr std::string_view kOfEarlierRound = "a store client of an earlier round";
-
-/// Whether both ends of `socket` are on this machine, which may have several addresses. Those of
-/// the loopback can each stand for a node.
-bool is_local(int socket, const std::string& peer) {
-  const auto own = own_end(socket);
-  if (own && host_of(*own) == peer) return true;
-  const auto number = numeric_address({.host = peer, .port = 0});
-  return number && !peer.starts_with("127.") && own_among({*number}).has_value();
-}
 
 /// A large store takes seconds to free, and heartbeats are answered on this thread. REQUIRES:
 /// nobody else has a value of it.
@@ -58,7 +47,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(
   auto sockets = listen_on(options.endpoint);
   if (!sockets) return sockets.error();
   auto watch = SocketWatch::open(context);
-  if (!watch) return with_context("the store", watch.error());
+  if (!watch) return watch.error();
   return std::unique_ptr<StoreServer>(
       new StoreServer(context, options, std::move(*sockets), std::move(*watch)));
 }
@@ -71,7 +60,6 @@ StoreServer::StoreServer(
     : executor_(context.get_executor()),
       limits_(options.limits),
       for_agents_(std::move(options.for_agents)),
-      pages_(std::move(options.pages)),
       on_client_(std::move(options.on_client)),
       port_(port_of(sockets.front().get())),
       watch_(std::move(watch)),
@@ -79,7 +67,7 @@ StoreServer::StoreServer(
       store_(std::make_unique<Store>(limits_)),
       access_(std::move(options.access)),
       accepting_(executor_),
-      sessions_(executor_) {
+      http_(executor_, std::move(options.pages), limits_.http_sessions_max, release_free_memory) {
   for (Descriptor& socket : sockets) {
     listening_.emplace_back(stream_of(executor_, std::move(socket)));
   }
@@ -97,16 +85,22 @@ asio::awaitable<void> StoreServer::serve() {
     accepting_.spawn(accept_from(listening));
   }
   scope.spawn(watch_.keep_time([this](TimePoint now) { close_overdue(now); }));
-  while (co_await watch_.wait()) {
-    turn();
+  std::exception_ptr thrown;  // out of memory
+  try {
+    while (co_await watch_.wait()) {
+      turn();
+    }
+  } catch (...) {
+    thrown = std::current_exception();
   }
   scope.cancel();
   co_await scope.join();
   accepting_.cancel();
   co_await accepting_.join();
-  sessions_.cancel();
-  co_await sessions_.join();
+  http_.cancel();
+  co_await http_.join();
   close_all();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 Result<void> StoreServer::listen_too(const Endpoint& endpoint) {
@@ -132,9 +126,13 @@ void StoreServer::begin_round(StoreAccess access) {
     close(link);
   }
   free_elsewhere(std::exchange(store_, std::make_unique<Store>(limits_)));
-  clients_held_ = clients_hold();  // the next round's clients take as much
+  taken_max_ = taken_bytes();  // the next round's clients take as much
   has_client_ = false;
   expire_backlog();
+}
+
+void StoreServer::admit(std::set<std::string> hosts) {
+  access_.hosts.merge(std::move(hosts));
 }
 
 void StoreServer::close_waiting() {
@@ -168,11 +166,14 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
     auto outcome = Acceptor::Outcome::kAccepted;
     for (std::size_t i = 0; i < kAcceptsPerTurn; ++i) {
       Descriptor socket;
-      outcome = acceptor_.accept(listening.native_handle(), socket, [this] { return make_way(); });
+      outcome = acceptor_.accept(
+          listening.native_handle(), socket, [this] { return make_way() || http_.make_way(); });
       if (outcome == Acceptor::Outcome::kNothing || outcome == Acceptor::Outcome::kFailed) break;
       const bool is_there = outcome == Acceptor::Outcome::kAccepted;
       if (is_there && has_room()) {
-        admit(std::move(socket));
+        StoreLink* const link = admit(std::move(socket));
+        if (link == nullptr) continue;
+        attend(*link);  // it has most often said by now what it wants
         turned_away_ = false;
       } else if (!std::exchange(turned_away_, true)) {
         spdlog::error(
@@ -190,19 +191,26 @@ asio::awaitable<void> StoreServer::accept_from(Listening& listening) {
   }
 }
 
+/// Null: it was turned away.
 StoreLink* StoreServer::admit(Descriptor socket) {
   tune_connection(socket.get());
   const Link id{++last_link_};
-  auto link = std::make_unique<StoreLink>(id, std::move(socket), limits_);
-  link->registered = kReadable;
-  if (!may_use_store(link->socket())) link->bar("a store client from no node of this round");
+  StoreLink* link = nullptr;
+  const bool is_there = within_memory(id, [&] {
+    auto owned = std::make_unique<StoreLink>(id, std::move(socket), limits_);
+    link = links_.emplace(id, std::move(owned)).first->second.get();
+    link->registered = kReadable;
+    if (!access_.admits(link->socket())) link->bar("a store client from no node of this round");
+    strangers_.insert(strangers_.end(), id);
+    set_deadline(*link, Clock::now() + limits_.handshake);
+  });
+  if (!is_there) return nullptr;
   if (const auto added = watch_.sockets().add(link->socket(), kReadable, last_link_); !added) {
     spdlog::error("store port={}: a client was turned away: {}", port_, added.error().detail);
+    close(*link);
     return nullptr;
   }
-  set_deadline(*link, Clock::now() + limits_.handshake);
-  strangers_.insert(strangers_.end(), id);
-  return links_.emplace(id, std::move(link)).first->second.get();
+  return link;
 }
 
 /// Whether one more may come, if need be in place of a stranger.
@@ -233,16 +241,6 @@ bool StoreServer::make_way() {
   return false;
 }
 
-bool StoreServer::may_use_store(int socket) const {
-  if (access_.who == StoreAccess::Who::kEveryone) return true;
-  const auto peer = peer_address(socket);
-  if (!peer) return true;  // it has gone
-  const std::string host = host_of(*peer);
-  // Connections to 127.0.1.1, to which Debian has a host's own name lead, come from 127.0.0.1.
-  if (access_.who == StoreAccess::Who::kNodes && access_.hosts.contains(host)) return true;
-  return host == "127.0.0.1" || is_local(socket, host);
-}
-
 // One look at all connections that are ready: each is read once, so each waits for at most one
 // read's worth of work of every other.
 void StoreServer::turn() {
@@ -257,19 +255,42 @@ void StoreServer::turn() {
 }
 
 void StoreServer::attend(StoreLink& link) {
+  const Link id = link.link();
   released_.clear();
-  auto outcome = link.send();
-  if (outcome) outcome = link.resume(*store_, released_);
-  if (outcome && link.interest().readable)
-    outcome = link.receive(buffer_.bytes(), *store_, released_);
+  Result<void> outcome;
+  bool is_there = within_memory(id, [&] { outcome = exchange(link); });
   // Those that were woken first: finishing this link may close it.
   for (const Link woken : released_) {
     const auto found = links_.find(woken);
     if (found == links_.end()) continue;
-    found->second->stop_waiting();
-    if (woken != link.link()) update(*found->second, {});
+    const bool stays = within_memory(woken, [&] {
+      found->second->stop_waiting();
+      if (woken != id) update(*found->second, {});
+    });
+    if (woken == id) is_there = stays;
   }
-  update(link, outcome);
+  if (is_there) within_memory(id, [&] { update(link, outcome); });
+}
+
+Result<void> StoreServer::exchange(StoreLink& link) {
+  auto outcome = link.send();
+  if (outcome) outcome = link.resume(*store_, released_);
+  if (outcome && link.interest().readable)
+    outcome = link.receive(buffer_.bytes(), *store_, released_);
+  return outcome;
+}
+
+/// Does `work` for `link`. If memory runs out, closes that one, and yields false.
+template <class Work>
+bool StoreServer::within_memory(Link link, Work work) {
+  try {
+    work();
+    return true;
+  } catch (const std::bad_alloc&) {
+    const auto found = links_.find(link);
+    if (found != links_.end()) close_with(*found->second, make_error(Errc::kIo, "out of memory"));
+    return false;
+  }
 }
 
 void StoreServer::update(StoreLink& link, const Result<void>& outcome) {
@@ -297,15 +318,13 @@ void StoreServer::update(StoreLink& link, const Result<void>& outcome) {
 void StoreServer::dispatch(StoreLink& link) {
   const Protocol protocol = link.protocol();
   const bool is_agent = protocol == Protocol::kAgent || protocol == Protocol::kLifeline;
-  const bool is_http = protocol == Protocol::kHttp && sessions_.size() < kHttpSessionsMax;
-  if (is_http || (is_agent && for_agents_)) {
+  if (protocol == Protocol::kHttp || (is_agent && for_agents_)) {
     const TimePoint deadline = link.deadline.value_or(Clock::now());
     watch_.sockets().remove(link.socket());
     StoreLink::Handover taken = link.hand_over();
     close(link);
     if (is_agent) return for_agents_(protocol, std::move(taken.socket), std::move(taken.received));
-    return sessions_.spawn(
-        serve_http(std::move(taken.socket), std::move(taken.received), deadline, pages_));
+    return http_.adopt(std::move(taken.socket), std::move(taken.received), deadline);
   }
   // One that looks for its job here does so several times a second: said once for each host.
   const std::string peer = link.peer();
@@ -315,7 +334,6 @@ void StoreServer::dispatch(StoreLink& link) {
   }
   std::string why = "neither a c10d store client, nor an agent, nor HTTP";
   if (is_agent) why = "an agent; this port serves a store only";
-  if (protocol == Protocol::kHttp) why = fmt::format("more than {} askers", kHttpSessionsMax);
   close_with(link, make_error(Errc::kProtocol, why));
 }
 
@@ -364,15 +382,29 @@ void StoreServer::close_overdue(TimePoint now) {
 }
 
 void StoreServer::close_with(StoreLink& link, const Error& why) {
-  const auto level = why.is(Errc::kPeerLost) ? spdlog::level::debug : spdlog::level::warn;
-  spdlog::log(level, "store port={} peer={} closed: {}", port_, link.peer(), why.detail);
+  try {
+    log_close(link, why);
+  } catch (const std::bad_alloc&) {  // none is left for a line either
+    closes_.leave_out();
+  }
   link.shut();
   close(link);
 }
 
+void StoreServer::log_close(const StoreLink& link, const Error& why) {
+  if (why.is(Errc::kPeerLost)) {
+    return spdlog::debug("store port={} peer={} closed: {}", port_, link.peer(), why.detail);
+  }
+  // Whoever reaches the port can cause thousands of these every second.
+  const auto left_out = closes_.take(Clock::now());
+  if (!left_out) return;
+  const std::string others = *left_out == 0 ? "" : fmt::format("; so were {} others", *left_out);
+  spdlog::warn("store port={} peer={} closed: {}{}", port_, link.peer(), why.detail, others);
+}
+
 void StoreServer::close(StoreLink& link) {
   const Link id = link.link();
-  clients_held_ = std::max(clients_held_, clients_hold());
+  taken_max_ = std::max(taken_max_, taken_bytes());
   set_deadline(link, std::nullopt);
   store_->lost(id);
   held_bytes_ -= link.counted_bytes;
@@ -380,16 +412,24 @@ void StoreServer::close(StoreLink& link) {
   links_.erase(id);
 }
 
-/// Once most of what clients held is gone. glibc keeps freed memory that lies below memory in use,
+/// What clients take in memory: their connections, what is stored and what is in progress.
+std::size_t StoreServer::taken_bytes() const {
+  return links_.size() * sizeof(StoreLink) + held_bytes_ + store_->bytes();
+}
+
+/// Once most of what clients took is gone. glibc keeps freed memory that lies below memory in use,
 /// and a hundred MiB stay after a thousand clients that each waited for a thousand keys.
 void StoreServer::release_memory() {
-  constexpr std::size_t kMany = 256;
-  if (clients_held_ < kMany || clients_hold() >= clients_held_ / 4) return;
-  clients_held_ = clients_hold();
-  store_->shrink();
-#ifdef __GLIBC__
-  ::malloc_trim(0);
-#endif
+  constexpr std::size_t kMuchBytes = 4U << 20U;
+  taken_max_ = std::max(taken_max_, taken_bytes());
+  if (taken_max_ < kMuchBytes || taken_bytes() >= taken_max_ / 4) return;
+  taken_max_ = taken_bytes();
+  try {
+    store_->shrink();
+  } catch (const std::bad_alloc&) {
+    spdlog::debug("store port={}: its table of keys keeps its size", port_);
+  }
+  release_free_memory();
 }
 
 void StoreServer::close_all() {

@@ -7,19 +7,21 @@
 // Asio: a wait of Asio costs more than most requests (ready_set.hpp). Each connection that is ready
 // is read once and answered by one write, then the next has its turn, so none starves another. A
 // connection has a deadline only until it has validated itself, and while it does not take its
-// replies.
+// replies. If memory runs out in the work for one, that one is closed, and the others go on.
 
 #include "base/deadline.hpp"
 #include "base/endpoint.hpp"
 #include "base/error.hpp"
+#include "base/line_limit.hpp"
 #include "base/once_per.hpp"
 #include "base/read_buffer.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/store.hpp"
 #include "rendezvous/core/store_limits.hpp"
-#include "rendezvous/http_session.hpp"
+#include "rendezvous/http_sessions.hpp"
 #include "rendezvous/listener.hpp"
 #include "rendezvous/socket_watch.hpp"
+#include "rendezvous/store_access.hpp"
 #include "rendezvous/store_link.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -39,18 +41,6 @@ namespace ddprun {
 
 /// Takes over a connection of Protocol::kAgent or kLifeline, of which `received` has been read.
 using ForAgents = std::function<void(Protocol protocol, Descriptor socket, std::string received)>;
-
-/// Which hosts may open store connections. What a client writes there, workers may unpickle: so one
-/// that is not a worker of the round can run programs in those that are.
-struct StoreAccess {
-  enum class Who : std::uint8_t {
-    kThisMachine,  // both ends of the connection are here
-    kNodes,        // also `hosts`
-    kEveryone,
-  };
-  Who who = Who::kThisMachine;
-  std::set<std::string> hosts;  // numeric addresses
-};
 
 struct StoreServerOptions {
   Endpoint endpoint;   // host "": every address, IPv6 and IPv4; port 0: any free one
@@ -88,6 +78,9 @@ class StoreServer {
   /// `access` holds from here on.
   void begin_round(StoreAccess access);
 
+  /// From here on `hosts` may also open store connections, until the next begin_round().
+  void admit(std::set<std::string> hosts);
+
   /// Closes the connection of every client that waits for a key or in a barrier: what it waits for
   /// will not come.
   void close_waiting();
@@ -114,17 +107,20 @@ class StoreServer {
   bool has_room();
   bool make_way();
   void expire_backlog();
-  bool may_use_store(int socket) const;
   void turn();
   void attend(StoreLink& link);
+  Result<void> exchange(StoreLink& link);
+  template <class Work>
+  bool within_memory(Link link, Work work);
   void update(StoreLink& link, const Result<void>& outcome);
   void dispatch(StoreLink& link);
   void watch_progress(StoreLink& link);
   Result<void> count_held(StoreLink& link);
   void set_deadline(StoreLink& link, std::optional<TimePoint> deadline);
   void close_with(StoreLink& link, const Error& why);
+  void log_close(const StoreLink& link, const Error& why);
   void close(StoreLink& link);
-  std::size_t clients_hold() const { return links_.size() + store_->registrations(); }
+  std::size_t taken_bytes() const;
   void release_memory();
   void close_all();
   void close_overdue(TimePoint now);
@@ -134,13 +130,13 @@ class StoreServer {
   asio::any_io_executor executor_;
   StoreLimits limits_;
   ForAgents for_agents_;
-  HttpPages pages_;
   std::function<void()> on_client_;
   bool has_client_ = false;  // in this round
   std::list<Listening> listening_;
   std::uint16_t port_ = 0;
   Acceptor acceptor_;
   bool turned_away_ = false;  // said so once
+  LineLimit closes_;          // lines about clients that were closed
 
   SocketWatch watch_;
   ReadBuffer buffer_;             // what is being read, of whichever link
@@ -150,13 +146,13 @@ class StoreServer {
   Links links_;
   std::set<Link> strangers_;  // of links_: they have not said what they are; the oldest first
   std::uint64_t last_link_ = 0;
-  std::size_t held_bytes_ = 0;    // of links_
-  std::size_t clients_held_ = 0;  // connections and names waited for, before most of them went
+  std::size_t held_bytes_ = 0;  // of links_
+  std::size_t taken_max_ = 0;   // of taken_bytes(), since memory was last released
   std::vector<Link> released_;
 
   TaskScope accepting_;  // for each of listening_, while it serves
   bool is_serving_ = false;
-  TaskScope sessions_;  // HTTP
+  HttpSessions http_;
 };
 
 }  // namespace ddprun

@@ -6,10 +6,20 @@
 #include "base/descriptor.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/system/error_code.hpp>
 
 #include <utility>
 
 namespace ddprun {
+
+/// Gives `descriptor` to `stream`, or closes it: then yields why Asio refused it.
+template <class Stream>
+boost::system::error_code give_to(Stream& stream, Descriptor descriptor) {
+  boost::system::error_code refused;
+  static_cast<void>(stream.assign(descriptor.get(), refused));
+  if (!refused) static_cast<void>(descriptor.release());
+  return refused;
+}
 
 /// A stream that owns `descriptor`. `context`: an io_context or an executor. Throws what Asio
 /// throws, and then has closed the descriptor.

@@ -5,6 +5,7 @@
 #
 #   store       the store, and torch's TCPStore
 #   agent       start, kill and restart, memory; also of torchrun
+#   hostile     the store and a leader beside 200 hostile clients: latencies of the others, memory
 #   rendezvous  up to a thousand agents, also with torch's elastic rendezvous; loss of nodes and leaders
 #   logs        lines per second into log files
 #   training    steps per second, start, recovery and snapshots; also of Python's DDP
@@ -15,7 +16,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(store agent rendezvous logs training loader)
+all=(store agent hostile rendezvous logs training loader)
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
   [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
@@ -60,6 +61,7 @@ measure() {
       flags=(--ddprun "$bin/ddprun" --worker "$bin/fake_worker" --python "$ddprun_venv/bin/python"
         --json "$out/agent.json")
       ;;
+    hostile) flags=(--programs "$bin" --json "$out/hostile.json") ;;
     training) flags=(--bin "$bin" --json "$out/training.json") ;;
     loader)
       [[ -n "${DDPRUN_TINY_IMAGENET_DIR:-}" ]] ||

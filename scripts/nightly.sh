@@ -15,7 +15,7 @@
 #   chaos                                 random faults, one after another
 #   faults                                failing system calls of guards and agents, 10,000 seeds
 #   proxy                                 connections between two nodes that are late, cut, reset or damaged
-#   fuzz                                  parsers of bytes from outside, sanitized, for an hour each
+#   fuzz                                  parsers of bytes from outside, sanitized: HTTP for an hour each, the others for ten minutes each
 #   terminals unkind notice requeue       Slurm: started by hand, forced ends, notices, requeueing
 #   templates                             all batch scripts, with training
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
@@ -110,8 +110,11 @@ drill() {
     proxy) python3 "$nodes/proxy_drill.py" "${programs[@]}" --seeds 1:500 --jobs 8 --logs "$out/proxy" ;;
     fuzz)
       configure dev
-      build dev http_test
+      build dev file_formats_test http_test short_texts_test torch_file_test
       DDPRUN_FUZZ_SECONDS=3600 "$ddprun_root/build/dev/bin/http_test"
+      DDPRUN_FUZZ_SECONDS=600 "$ddprun_root/build/dev/bin/short_texts_test"
+      DDPRUN_FUZZ_SECONDS=600 "$ddprun_root/build/dev/bin/file_formats_test"
+      DDPRUN_FUZZ_SECONDS=600 "$ddprun_root/build/dev/bin/torch_file_test"
       ;;
     terminals) python3 "$tests/slurm/rendezvous_cluster_test.py" "${programs[@]}" --repeats 5 --pairs 50 ;;
     unkind) python3 "$tests/slurm/unkind_cluster_test.py" "${programs[@]}" --repeats 10 ;;

@@ -15,6 +15,8 @@ namespace ddprun {
 namespace {
 
 constexpr std::size_t kConfigBytesMax = std::size_t{1} << 20U;
+// An alias repeats a text, and a list the name of its flag.
+constexpr std::size_t kFlagsBytesMax = 4 * kConfigBytesMax;
 constexpr std::string_view kFlag = "--config";
 
 Error refused(const std::string& path, const YAML::Mark& mark, std::string_view why) {
@@ -22,25 +24,34 @@ Error refused(const std::string& path, const YAML::Mark& mark, std::string_view 
       Errc::kInvalidArgument, fmt::format("{}: line {}: {}", path, mark.line + 1, why));
 }
 
-/// One entry of the file as flags.
+/// One entry of the file as flags, of at most `room` bytes, which it takes from there.
 Result<std::vector<std::string>> flags_of(
-    const std::string& path, const YAML::Node& key, const YAML::Node& value) {
+    const std::string& path, const YAML::Node& key, const YAML::Node& value, std::size_t& room) {
   if (!key.IsScalar()) return refused(path, key.Mark(), "the name of a flag is not a text");
   const std::string flag = "--" + key.Scalar();
+  if (flag.find('=') != std::string::npos) {
+    return refused(path, key.Mark(), "the name of a flag has a '='; write 'flag: value'");
+  }
   if (flag == kFlag) return refused(path, key.Mark(), "a configuration cannot include another");
   std::vector<std::string> flags;
-  const auto add = [&flags, &flag](const YAML::Node& one) {
+  const auto add = [&](const YAML::Node& one) -> Result<void> {
+    const std::string& text = one.Scalar();
+    if (text.empty()) {
+      return refused(path, one.Mark(), flag + " is empty; give a value, or leave the line out");
+    }
+    if (flag.size() + text.size() > room) {
+      return refused(
+          path, one.Mark(), fmt::format("its flags take more than {} bytes", kFlagsBytesMax));
+    }
+    room -= flag.size() + text.size();
     // Quoted text is always text.
     const bool is_plain = one.Tag() == "?";
-    if (is_plain && one.Scalar() == "false") return;
-    flags.push_back(is_plain && one.Scalar() == "true" ? flag : flag + "=" + one.Scalar());
-  };
-  const auto refuse_empty = [&path, &flag](const YAML::Node& one) {
-    return refused(path, one.Mark(), flag + " is empty; give a value, or leave the line out");
+    if (is_plain && text == "false") return {};
+    flags.push_back(is_plain && text == "true" ? flag : flag + "=" + text);
+    return {};
   };
   if (value.IsScalar()) {
-    if (value.Scalar().empty()) return refuse_empty(value);
-    add(value);
+    if (const auto added = add(value); !added) return added.error();
     return flags;
   }
   if (!value.IsSequence()) {
@@ -48,8 +59,7 @@ Result<std::vector<std::string>> flags_of(
   }
   for (const YAML::Node& one : value) {
     if (!one.IsScalar()) return refused(path, one.Mark(), flag + " has a list within its list");
-    if (one.Scalar().empty()) return refuse_empty(one);
-    add(one);
+    if (const auto added = add(one); !added) return added.error();
   }
   return flags;
 }
@@ -68,8 +78,9 @@ Result<std::vector<std::string>> read_config(const std::string& path) {
     return refused(path, at, "expected lines of 'flag: value'");
   }
   std::vector<std::string> flags;
+  std::size_t room = kFlagsBytesMax;
   for (const auto& entry : root) {
-    auto more = flags_of(path, entry.first, entry.second);
+    auto more = flags_of(path, entry.first, entry.second, room);
     if (!more) return more.error();
     std::ranges::move(*more, std::back_inserter(flags));
   }

@@ -168,6 +168,9 @@ std::string what_happens_next(const Outcome& outcome, int workers) {
   if (outcome.restarts_max == 0) {
     return ends_with(outcome) + " (--max-restarts would allow restarts)";
   }
+  if (outcome.is_undecided) {
+    return "nothing, since ddprun ends before a restart was decided; " + ends_with(outcome);
+  }
   return fmt::format(
       "the {} of --max-restarts {} used up; {}",
       outcome.restarts_max == 1 ? "one restart" : fmt::format("{} restarts", outcome.restarts_max),

@@ -47,6 +47,7 @@ struct Outcome {
   int stopped_by = 0;          // the signal that ended the job meanwhile; 0: none
   int crashes = 0;             // attempts in a row that crashed on start (crash_loop.hpp)
   bool repeats = false;        // the last two ended with the same failure
+  bool is_undecided = false;   // ddprun ends before it is known what follows
   Duration pause{};            // before the next attempt
 };
 

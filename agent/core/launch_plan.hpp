@@ -7,6 +7,7 @@
 #include "base/exit_status.hpp"
 #include "base/node_range.hpp"
 #include "base/time.hpp"
+#include "rendezvous/core/auth_proof.hpp"
 
 #include <cstdint>
 #include <map>
@@ -91,6 +92,17 @@ enum class Bootstraps : std::uint8_t {
                  // is free
 };
 
+/// --bind: at which addresses of this machine a node listens.
+struct BindPlan {
+  enum class To : std::uint8_t {
+    kAgreed,   // those at which the others reach it (listen_addresses.hpp)
+    kAddress,  // `address`
+    kAll,
+  };
+  To to = To::kAgreed;
+  std::string address;  // numeric
+};
+
 /// How this node and the others find each other. Every timeout is on this node's own clock.
 /// More than twelve members: each is a flag, or what was derived from several.
 struct RendezvousPlan {
@@ -109,9 +121,12 @@ struct RendezvousPlan {
   Bootstraps bootstraps = Bootstraps::kYes;
   // The endpoint was an address of this machine when the agent started.
   bool recognizes_endpoint = true;
+  std::vector<std::string> endpoint_addresses;  // its numeric ones then; none: not known
+  BindPlan bind;
   std::uint16_t listen_port = 0;  // where others reach this node if it leads later; 0: a free port
   std::string local_address;      // numeric, for the others; empty: the source of our connections
-  std::string secret;             // known to all nodes; empty: none
+  AuthChoice auth = AuthChoice::kAuto;               // how nodes prove that they may take part
+  std::string secret;                                // known to all nodes; empty: none
   Duration lease = std::chrono::seconds(3);          // for workers without news from the leader
   Duration join_timeout = std::chrono::minutes(10);  // to get nodes.min()
   std::optional<Duration> regather_timeout;  // to get them again after a round; none: join_timeout

@@ -54,6 +54,7 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
 }
 
 void Supervisor::on(const SpawnCancelled& event, TimePoint now, Effects& out) {
+  round_.is_whole = false;
   advance(event.local_rank, WorkerInput::kReaped, out);
   step(Input::kEnded, event, now, out);
 }
@@ -105,10 +106,8 @@ void Supervisor::step(Input input, const Event& event, TimePoint now, Effects& o
       return enter(next, event, now, out);
     case SupervisorAction::kNothing:
       return;
-    case SupervisorAction::kSpawnNext:
-      report_at_.reset();
-      if (!round_.failures.empty()) return;
-      return spawn(std::get<Spawned>(event).local_rank + 1, now, out);
+    case SupervisorAction::kCountSpawned:
+      return count_spawned(now, out);
     case SupervisorAction::kJudge:
       return judge(event, now, out);
     case SupervisorAction::kCheckSaved:
@@ -145,7 +144,8 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
     case Phase::kRunning:
       round_.began = now;
       std::ranges::fill(workers_, Worker{});
-      return spawn(0, now, out);
+      report_at_ = now + policy_.quiet_start;
+      return advance_all(WorkerInput::kStart, out);
     case Phase::kStopping: {
       const auto* const order = std::get_if<StopRound>(&event);  // null: a worker failed
       stop_workers(order == nullptr ? StopRound{} : *order, now, out);
@@ -183,13 +183,14 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
   }
 }
 
-/// One worker at a time: after one that cannot be started the others are not tried.
-void Supervisor::spawn(int local_rank, TimePoint now, Effects& out) {
-  if (local_rank < policy_.workers) {
+void Supervisor::count_spawned(TimePoint now, Effects& out) {
+  report_at_.reset();
+  if (!round_.failures.empty()) return;
+  if (!ranks_in({WorkerState::kStarting}).empty()) {
     report_at_ = now + policy_.quiet_start;
-    return advance(local_rank, WorkerInput::kStart, out);
+  } else {
+    out.emplace_back(news(WorkersState::kRunning));
   }
-  out.emplace_back(news(WorkersState::kRunning));
 }
 
 void Supervisor::record_end(WorkerFailure end, Effects& out) {
@@ -276,9 +277,10 @@ void Supervisor::sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effec
 void Supervisor::report_wait(TimePoint now, Effects& out) {
   report_at_.reset();
   if (phase_ == Phase::kRunning) {
-    for (const int rank : ranks_in({WorkerState::kStarting})) {
-      out.emplace_back(SlowSpawn{.local_rank = rank});
-    }
+    // The others wait for the first.
+    const std::vector<int> starting = ranks_in({WorkerState::kStarting});
+    const bool is_slow = round_.failures.empty() && !starting.empty();
+    if (is_slow) out.emplace_back(SlowSpawn{.local_rank = starting.front()});
     return;
   }
   std::optional<Duration> kill_in;
@@ -337,7 +339,11 @@ std::vector<int> Supervisor::ranks_in(std::initializer_list<WorkerState> states)
 Supervisor::News Supervisor::news(WorkersState state) const {
   const auto& failures = round_.failures;
   const Duration ran_for = failures.empty() ? Duration() : failures.front().at - round_.began;
-  return {.state = state, .failures = failures, .ran_for = ran_for, .has_saved = round_.has_saved};
+  return {
+      .state = state,
+      .failures = failures,
+      .ran_for = ran_for,
+      .has_saved = round_.has_saved && round_.is_whole};
 }
 
 }  // namespace ddprun

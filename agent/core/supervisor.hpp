@@ -91,7 +91,9 @@ class Supervisor {
       Tick>;
 
   // What to do about it.
-  struct Spawn {  // answered by Spawned or SpawnFailed, however long it takes
+  // After those ordered before; not at all after one of this round that fails. Answered by Spawned
+  // or SpawnFailed, in this order, however long it takes.
+  struct Spawn {
     int local_rank = 0;
   };
   struct CancelSpawn {  // answered by SpawnCancelled, or as the spawn if there is a process already
@@ -113,8 +115,9 @@ class Supervisor {
     // The culprit, then the others in order of time; with kStopped all. kFailed comes again if a
     // later death is a more likely cause.
     std::vector<WorkerFailure> failures;
-    Duration ran_for{};      // from the round's start to the culprit's end
-    bool has_saved = false;  // with kStopped, after a notice: each exited by itself, with 0 or 75
+    Duration ran_for{};  // from the round's start to the culprit's end
+    // With kStopped, after a notice: each worker ran, and exited by itself, with 0 or 75.
+    bool has_saved = false;
   };
   struct GiveUp {  // SIGKILL did not end these in time: uninterruptible sleep, or not ours to kill
     std::vector<int> local_ranks;  // empty: a leftover
@@ -134,9 +137,9 @@ class Supervisor {
   /// REQUIRES: policy.workers >= 1.
   explicit Supervisor(SupervisorPolicy policy);
 
-  /// Advances by one event and appends what follows. REQUIRES: `now` never goes back; each
-  /// Spawn has one answer, and the first event after a CancelSpawn was performed is
-  /// SpawnCancelled if nothing was spawned; StartRound comes only in kIdle or kKeeping.
+  /// Advances by one event and appends what follows. REQUIRES: `now` never goes back; a Spawn has
+  /// one answer at most, and a CancelSpawn of one without an answer is answered next, before any
+  /// other event, unless its process is being made; StartRound comes only in kIdle or kKeeping.
   void apply(const Event& event, TimePoint now, Effects& out);
 
   /// When the next Tick is due, if nothing else happens before.
@@ -172,6 +175,7 @@ class Supervisor {
     std::optional<int> reported_culprit;   // its local rank
     bool has_succeeded = false;            // every worker exited with 0, unasked (R6)
     bool has_saved = false;                // after a notice: every worker that has ended since
+    bool is_whole = true;                  // no worker's start was cancelled
     int stop_signal = 0;                   // 0: none was sent
     std::optional<TimePoint> killed_soon;  // after a notice: a little before Slurm kills us
   };
@@ -196,7 +200,7 @@ class Supervisor {
   void enter(SupervisorPhase next, const Event& event, TimePoint now, Effects& out);
   void stop_workers(const StopRound& order, TimePoint now, Effects& out);
   void sweep(std::optional<TimePoint> grace_ends, TimePoint now, Effects& out);
-  void spawn(int local_rank, TimePoint now, Effects& out);
+  void count_spawned(TimePoint now, Effects& out);
   void record_end(WorkerFailure end, Effects& out);
   void judge(const Event& event, TimePoint now, Effects& out);
   void check_saved(TimePoint now, Effects& out);

@@ -24,7 +24,7 @@ namespace ddprun {
 enum class SupervisorPhase : std::uint8_t {
   kIdle,          // nothing runs                      [report how the round ended]
   kKeeping,       // kept leftovers of the last round  [report success]
-  kRunning,       // the workers                       [spawn the first worker]
+  kRunning,       // the workers                       [spawn each of them]
   kStopping,      // workers that are to end           [stop signal to each; the grace]
   kKilling,       // workers that are to end at once   [SIGKILL to each; unkillable_after]
   kSettling,      // leftovers of a success            [watch for their end; leftover_settle]
@@ -51,7 +51,7 @@ enum class SupervisorAction : std::uint8_t {
   kEnter,          // enter the next phase
   kNothing,        // ignore it, on purpose
   kBug,            // cannot happen
-  kSpawnNext,      // unless one has failed: spawn the next worker, or report that all run
+  kCountSpawned,   // unless one has failed: report it if that was the last to be started
   kJudge,          // pick the culprit; it may end the round, as kStopRound or kLastEnded do
   kCheckSaved,     // after a notice: if this worker has not saved, shorten the grace of the others
   kShortenGrace,   // after a notice: the workers get the grace of a stop
@@ -87,18 +87,18 @@ constexpr SupervisorStep step(SupervisorPhase phase, SupervisorInput input) {
   using enum SupervisorAction;
   // clang-format off
   constexpr SupervisorStep kTable[kSupervisorPhases][kSupervisorInputs] = {
-      // kStartRound  kStopRound     kKill          kSpawned    kEnded       kLastEnded     kAlone            kSignalled  kTimeout
-      {  kRunning,    kNothing,      kNothing,      kBug,       kBug,        kBug,          kNothing,         kNothing,   kBug          },  // kIdle
-      {  kClearing,   kNothing,      kNothing,      kBug,       kBug,        kBug,          {kIdle, kForget}, kNothing,   kBug          },  // kKeeping
-      {  kBug,        kStopping,     kKilling,      kSpawnNext, kJudge,      kSettling,     kNothing,         kNothing,   kJudge        },  // kRunning
-      {  kBug,        kShortenGrace, kKilling,      kNothing,   kCheckSaved, kSweeping,     kNothing,         kNothing,   kKilling      },  // kStopping
-      {  kBug,        kNothing,      kNothing,      kNothing,   kCheckSaved, kSweepKilling, kNothing,         kNothing,   kGivenUp      },  // kKilling
-      {  kBug,        kSweeping,     kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kSweeping,  kApplyLeftover},  // kSettling
-      {  kBug,        kSweeping,     kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kSweeping,  kSweeping     },  // kWaiting
-      {  kBug,        kNothing,      kSweepKilling, kBug,       kBug,        kBug,          kIdle,            kNothing,   kSweepKilling },  // kSweeping
-      {  kBug,        kNothing,      kNothing,      kBug,       kBug,        kBug,          kIdle,            kNothing,   kGivenUp      },  // kSweepKilling
-      {  kBug,        kSweepKilling, kSweepKilling, kBug,       kBug,        kBug,          kRunning,         kNothing,   kGivenUp      },  // kClearing
-      {  kBug,        kNothing,      kNothing,      kNothing,   kNothing,    kBug,          kNothing,         kNothing,   kBug          },  // kGivenUp
+      // kStartRound  kStopRound     kKill          kSpawned       kEnded       kLastEnded     kAlone            kSignalled  kTimeout
+      {  kRunning,    kNothing,      kNothing,      kBug,          kBug,        kBug,          kNothing,         kNothing,   kBug          },  // kIdle
+      {  kClearing,   kNothing,      kNothing,      kBug,          kBug,        kBug,          {kIdle, kForget}, kNothing,   kBug          },  // kKeeping
+      {  kBug,        kStopping,     kKilling,      kCountSpawned, kJudge,      kSettling,     kNothing,         kNothing,   kJudge        },  // kRunning
+      {  kBug,        kShortenGrace, kKilling,      kNothing,      kCheckSaved, kSweeping,     kNothing,         kNothing,   kKilling      },  // kStopping
+      {  kBug,        kNothing,      kNothing,      kNothing,      kCheckSaved, kSweepKilling, kNothing,         kNothing,   kGivenUp      },  // kKilling
+      {  kBug,        kSweeping,     kSweepKilling, kBug,          kBug,        kBug,          kIdle,            kSweeping,  kApplyLeftover},  // kSettling
+      {  kBug,        kSweeping,     kSweepKilling, kBug,          kBug,        kBug,          kIdle,            kSweeping,  kSweeping     },  // kWaiting
+      {  kBug,        kNothing,      kSweepKilling, kBug,          kBug,        kBug,          kIdle,            kNothing,   kSweepKilling },  // kSweeping
+      {  kBug,        kNothing,      kNothing,      kBug,          kBug,        kBug,          kIdle,            kNothing,   kGivenUp      },  // kSweepKilling
+      {  kBug,        kSweepKilling, kSweepKilling, kBug,          kBug,        kBug,          kRunning,         kNothing,   kGivenUp      },  // kClearing
+      {  kBug,        kNothing,      kNothing,      kNothing,      kNothing,    kBug,          kNothing,         kNothing,   kBug          },  // kGivenUp
   };
   // clang-format on
   return kTable[static_cast<std::size_t>(phase)][static_cast<std::size_t>(input)];

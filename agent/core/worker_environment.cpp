@@ -68,6 +68,14 @@ void set_ranks(const LaunchPlan& plan, const WorkerPlace& worker, Variables& env
   environment.set(contract::kRoleWorldSize, node.world_size);
 }
 
+/// The hosts of the round, "n0,n1"; with ",+2" after them if there are two nodes more.
+std::string nodes_of(const effects::StartWorkers& round) {
+  const auto named = round.hosts.empty() ? 0 : std::ranges::count(round.hosts, ',') + 1;
+  const auto unnamed = round.place.group_size - named;
+  if (unnamed <= 0) return round.hosts;
+  return fmt::format("{}{}+{}", round.hosts, round.hosts.empty() ? "" : ",", unnamed);
+}
+
 void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Variables& environment) {
   const effects::StartWorkers& round = worker.round;
   environment.set(contract::kMasterAddr, round.master.host);
@@ -78,7 +86,7 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Variables& envir
   environment.set(contract::kMaxRestarts, plan.max_restarts);
   environment.set(contract::kErrorFile, worker.error_file);
   environment.set(contract::kSignalsToHandle, plan.signals_text);
-  environment.set(contract::kNodes, round.hosts);
+  environment.set(contract::kNodes, nodes_of(round));
   environment.set_or_remove(contract::kNoticeFile, worker.notice_file);
   environment.set_or_remove(contract::kTimerFile, worker.timer_file);
   environment.set(contract::kTerm, round.round.term);

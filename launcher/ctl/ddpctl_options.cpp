@@ -44,6 +44,10 @@ void add_status(CLI::App& app, RawStatus& raw) {
   status->add_option("--timeout", raw.options.timeout_s, "Time limit in seconds")
       ->check(between(0.01, kTimeoutMaxS))
       ->capture_default_str();
+  status->add_option(
+      "--secret-file",
+      raw.options.secret_file,
+      "Secret of the job, if it has one; also DDPRUN_SECRET_FILE or DDPRUN_SECRET");
   status->add_flag("--json", raw.options.json, "Print the leader's reply, one JSON object");
 }
 

@@ -108,6 +108,16 @@ Result<Kind> kind_of(const std::string& script) {
   return Kind::kOtherInterpreter;
 }
 
+/// `remedy` is another one than chmod; empty: there is none.
+Error not_executable(const std::string& name, std::string_view remedy) {
+  std::error_code error;
+  const bool is_directory = fs::is_directory(name, error);
+  return make_error(
+      Errc::kNotExecutable,
+      is_directory ? fmt::format("program '{}' is a directory; name a file in it", name)
+                   : fmt::format("program '{}' is not executable; try chmod +x{}", name, remedy));
+}
+
 Result<WorkerCommand> as_it_is(const Options& options, const Environment& environment) {
   const std::string& name = options.rest.front();
   WorkerCommand command;
@@ -123,11 +133,7 @@ Result<WorkerCommand> as_it_is(const Options& options, const Environment& enviro
     return format_error(Errc::kNotFound, "program '{}': {}", name, std::strerror(errno));
   }
   if (!is_program(name)) {
-    return format_error(
-        Errc::kNotExecutable,
-        "program '{}' is not executable; try chmod +x{}",
-        name,
-        options.runs == Runs::kProgram ? ", or leave --no-python out" : "");
+    return not_executable(name, options.runs == Runs::kProgram ? ", or leave --no-python out" : "");
   }
   // exec looks up a name without a slash on PATH.
   if (name.find('/') == std::string::npos) command.program = "./" + name;
@@ -264,8 +270,7 @@ Result<std::vector<std::string>> resolve_program(
   program.rest = std::move(arguments);
   auto command = as_it_is(program, environment);
   if (!command && command.error().is(Errc::kNotExecutable)) {
-    return format_error(
-        Errc::kNotExecutable, "program '{}' is not executable; try chmod +x", program.rest.front());
+    return not_executable(program.rest.front(), "");
   }
   if (!command) return command.error();
   command->arguments.insert(command->arguments.begin(), std::move(command->program));

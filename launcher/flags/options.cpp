@@ -16,6 +16,7 @@
 #include "slurm/core/allocation.hpp"
 #include "slurm/core/kill_wait.hpp"
 
+#include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -107,7 +108,7 @@ Error refused(const Given& given, std::string_view why) {
   return invalid_argument("{} '{}': {}", given.source, given.text, why);
 }
 
-/// `given` as a numeric address of this machine that others can use.
+/// A numeric address of this machine that others can use.
 Result<std::string> address_of_host(const Given& given) {
   const auto address = own_address(given.text);
   if (!address) return refused(given, address.error().detail);
@@ -116,6 +117,11 @@ Result<std::string> address_of_host(const Given& given) {
     return refused(given, "is not an address of this machine; give one that is, or iface:NAME");
   }
   if (is_any(numeric)) return refused(given, "stands for all addresses; give one of them");
+  // Linux lets a socket listen there, but nobody can connect to it.
+  const bool is_group = boost::asio::ip::make_address(numeric).is_multicast();
+  if (is_group || numeric == "255.255.255.255") {
+    return refused(given, "stands for many machines; give an address of this one");
+  }
   return numeric;
 }
 
@@ -123,24 +129,36 @@ Result<std::string> address_of_interface(const Given& name, const RendezvousPlan
   const bool is_ipv6 =
       rendezvous.endpoint && rendezvous.endpoint->host.find(':') != std::string::npos;
   auto address = interface_address(name.text, is_ipv6 ? Family::kIpv6 : Family::kIpv4);
-  if (!address) return refused(name, address.error().detail);
+  if (!address) {
+    return refused({.text = "iface:" + name.text, .source = name.source}, address.error().detail);
+  }
   return address;
+}
+
+Result<std::string> address_of(const HostOrInterface& own, const RendezvousPlan& rendezvous) {
+  return own.is_interface ? address_of_interface(own.named, rendezvous)
+                          : address_of_host(own.named);
 }
 
 Result<void> plan_local_address(Options& options) {
   LaunchPlan& plan = options.plan;
   const bool has_others = plan.rendezvous.has_others();
-  Result<std::string> address = std::string();
-  if (options.local_interface) {
-    address = address_of_interface(*options.local_interface, plan.rendezvous);
-  } else if (options.local_address && has_others) {
-    address = address_of_host(*options.local_address);
-  } else {
-    return {};  // on one node workers see --local-addr unchanged, as under torchrun
-  }
+  const auto& own = options.local_address;
+  // On one node workers see a host unchanged, as under torchrun.
+  if (!own || (!own->is_interface && !has_others)) return {};
+  auto address = address_of(*own, plan.rendezvous);
   if (!address) return address.error();
   plan.master_address = *address;
   if (has_others) plan.rendezvous.local_address = *std::move(address);
+  return {};
+}
+
+/// --bind, if it names one address.
+Result<void> plan_bind(Options& options) {
+  if (!options.bind) return {};
+  auto address = address_of(*options.bind, options.plan.rendezvous);
+  if (!address) return address.error();
+  options.plan.rendezvous.bind = {.to = BindPlan::To::kAddress, .address = *std::move(address)};
   return {};
 }
 
@@ -227,6 +245,7 @@ Result<void> plan_for_this_machine(
     if (!checked) return checked;
   }
   auto planned = plan_local_address(options);
+  if (planned) planned = plan_bind(options);
   if (!planned) return planned;
   auto secret = read_secret(options, environment);
   if (!secret) return secret.error();

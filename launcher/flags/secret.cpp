@@ -57,8 +57,9 @@ std::optional<std::string> non_empty_variable(const Environment& environment, co
 
 }  // namespace
 
-Result<std::string> read_secret(const Options& options, const Environment& environment) {
-  if (options.secret_file) return from_file(*options.secret_file);
+Result<std::string> find_secret(
+    const std::optional<Given>& secret_file, const Environment& environment) {
+  if (secret_file) return from_file(*secret_file);
   const auto file = non_empty_variable(environment, contract::kSecretFile);
   const auto secret = non_empty_variable(environment, contract::kSecret);
   if (file && secret) {
@@ -68,6 +69,28 @@ Result<std::string> read_secret(const Options& options, const Environment& envir
   if (file) return from_file({.text = *file, .source = contract::kSecretFile});
   if (secret) return checked(*secret, contract::kSecret);
   return std::string();
+}
+
+Result<std::string> read_secret(const Options& options, const Environment& environment) {
+  const AuthChoice choice = options.plan.rendezvous.auth;
+  const bool is_wanted = choice == AuthChoice::kAuto || choice == AuthChoice::kSecret;
+  const Given auth = options.auth.value_or(Given());
+  if (!is_wanted && options.secret_file) {
+    return invalid_argument(
+        "{} '{}': the nodes would not use {}; leave out one of them",
+        auth.source,
+        auth.text,
+        options.secret_file->source);
+  }
+  if (!is_wanted) return std::string();
+  auto secret = find_secret(options.secret_file, environment);
+  if (secret && secret->empty() && choice == AuthChoice::kSecret) {
+    return invalid_argument(
+        "{} '{}': no secret is given; give --secret-file or DDPRUN_SECRET_FILE",
+        auth.source,
+        auth.text);
+  }
+  return secret;
 }
 
 }  // namespace ddprun

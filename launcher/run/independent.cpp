@@ -1,5 +1,6 @@
 #include "launcher/run/independent.hpp"
 
+#include "agent/descendants.hpp"
 #include "agent/process.hpp"
 #include "base/error.hpp"
 #include "base/exit_status.hpp"
@@ -87,7 +88,7 @@ int run_side_by_side(const std::vector<LaunchPlan>& plans) {
   const sigset_t signals = block_signals_of(plans.front());
   // A process that outlives its job is not waited for.
   const bool keeps = plans.front().leftovers.mode == LeftoverMode::kKeep;
-  if (!keeps) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (!keeps) become_subreaper();
   const pid_t parent = ::getpid();
   Jobs jobs;
   for (const LaunchPlan& plan : plans) {

@@ -2,12 +2,16 @@
 
 #include "agent/agent_main.hpp"
 #include "agent/guard.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
 #include "launcher/run/after_job.hpp"
 
+#include <cerrno>
 #include <utility>
 #include <variant>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -45,6 +49,18 @@ sigset_t block_signals_of(const LaunchPlan& plan) {
   // Ignored, as some parents leave it, it would have the kernel reap our children for us.
   ::signal(SIGCHLD, SIG_DFL);
   return signals;
+}
+
+void warn_of_lost_orphans() {
+  // Whether to adopt is decided later, so the attribute keeps its value.
+  int adopts = 0;
+  ::prctl(PR_GET_CHILD_SUBREAPER, &adopts);
+  if (::prctl(PR_SET_CHILD_SUBREAPER, adopts) == 0) return;
+  report(
+      "warning: {}; a process that outlives its worker (a daemon, a child of a killed worker) may "
+      "outlive the job; allow prctl(PR_SET_CHILD_SUBREAPER) in the container's seccomp profile, or "
+      "start ddprun where all processes are killed with it (srun, systemd-run --wait --pipe)",
+      make_errno_error(errno, "cannot adopt orphaned processes").detail);
 }
 
 int run(const LaunchPlan& plan, const RequeuePlan& again) {

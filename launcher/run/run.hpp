@@ -13,6 +13,11 @@ namespace ddprun {
 /// first instruction, the fork and the first wait.
 sigset_t block_signals_of(const LaunchPlan& plan);
 
+/// Warns if a process that outlives its worker may outlive the job, since no process here may adopt
+/// orphans, and says what to do. For the program's start: guard, agent and --independent say
+/// nothing about it.
+void warn_of_lost_orphans();
+
 /// Carries out a plan: becomes the guard, forks the agent, and returns in both processes once the
 /// job has ended, with the exit status (docs/reference.md). The caller exits with it immediately.
 ///

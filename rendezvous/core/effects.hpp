@@ -63,6 +63,7 @@ struct BeginStore {
   struct Node {
     Link link{};       // its connection; kSelfLink: this node
     std::string host;  // where it listens
+    Incarnation incarnation{};
   };
   RoundId round;
   std::vector<Node> nodes;              // of this round, whose workers may use the store
@@ -74,7 +75,7 @@ struct StartWorkers {
   RoundId round;
   Place place;
   Endpoint master;
-  std::string hosts;
+  std::string hosts;  // of the nodes by group rank, "n0,n1"; perhaps only of the first ones
   Progress progress;
 };
 

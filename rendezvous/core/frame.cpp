@@ -54,8 +54,8 @@ Protocol detect(std::string_view first_bytes) {
 
 std::string_view opening_of(Protocol protocol) {
   DDPRUN_CHECK(protocol == Protocol::kAgent || protocol == Protocol::kLifeline);
-  static_assert(kAgentVersion == 4, "the last byte of both");
-  return protocol == Protocol::kAgent ? "\xDDRN\x04" : "\xDDRL\x04";
+  static_assert(kAgentVersion == 5, "the last byte of both");
+  return protocol == Protocol::kAgent ? "\xDDRN\x05" : "\xDDRL\x05";
 }
 
 Result<bool> check_opening(std::string_view opening) {

@@ -30,8 +30,12 @@ Protocol detect(std::string_view first_bytes);
 /// The largest body of a frame.
 inline constexpr std::size_t kFrameBytesMax = 65'536;
 
+/// May follow the body of a frame, and follows that of the first one which a caller sends: an HTTP
+/// server at the endpoint takes it for the end of a request, and answers at once.
+inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
+
 /// Of the streams between agents. Agents of two versions do not work together.
-inline constexpr int kAgentVersion = 4;
+inline constexpr int kAgentVersion = 5;
 
 /// What a caller says first. REQUIRES: kAgent or kLifeline.
 std::string_view opening_of(Protocol protocol);

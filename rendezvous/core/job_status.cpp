@@ -10,22 +10,6 @@ namespace {
 
 using Worker = JobStatus::Worker;
 
-JobStatus::State state_of(const Coordinator& coordinator, TimePoint now) {
-  const bool is_stopping = coordinator.phase() == Coordinator::Phase::kStopping;
-  if (coordinator.verdict() && !is_stopping) return JobStatus::State::kEnded;
-  if (coordinator.is_pausing(now)) return JobStatus::State::kPausing;
-  switch (coordinator.phase()) {
-    case Coordinator::Phase::kGathering:
-    case Coordinator::Phase::kOffered:
-      return JobStatus::State::kGathering;
-    case Coordinator::Phase::kRunning:
-      return JobStatus::State::kRunning;
-    case Coordinator::Phase::kStopping:
-      return JobStatus::State::kStopping;
-  }
-  return JobStatus::State::kGathering;
-}
-
 /// Of a node of the round that has told of it.
 JobStatus::Node::State state_of(WorkersState state) {
   switch (state) {
@@ -76,6 +60,22 @@ JobStatus::Node described(Incarnation incarnation, const Coordinator::Node& node
 
 }  // namespace
 
+JobStatus::State job_state(const Coordinator& coordinator, TimePoint now) {
+  const bool is_stopping = coordinator.phase() == Coordinator::Phase::kStopping;
+  if (coordinator.verdict() && !is_stopping) return JobStatus::State::kEnded;
+  if (coordinator.is_pausing(now)) return JobStatus::State::kPausing;
+  switch (coordinator.phase()) {
+    case Coordinator::Phase::kGathering:
+    case Coordinator::Phase::kOffered:
+      return JobStatus::State::kGathering;
+    case Coordinator::Phase::kRunning:
+      return JobStatus::State::kRunning;
+    case Coordinator::Phase::kStopping:
+      return JobStatus::State::kStopping;
+  }
+  return JobStatus::State::kGathering;
+}
+
 JobStatus job_status(
     const RendezvousPolicy& policy,
     const Coordinator& coordinator,
@@ -84,7 +84,7 @@ JobStatus job_status(
   JobStatus status;
   status.job = policy.job;
   status.version = std::move(version);
-  status.state = state_of(coordinator, now);
+  status.state = job_state(coordinator, now);
   status.term = coordinator.term();
   status.attempt = coordinator.progress().attempt;
   status.restarts_used = coordinator.budget().used();

@@ -6,27 +6,38 @@
 // same of the leader: by a byte (kGoodbye) on every line, and by the end of those few that its
 // workers hold as well (kHeld); all its ends would be too many for them.
 
+#include "rendezvous/core/auth_proof.hpp"
 #include "rendezvous/core/messages.hpp"
-#include "rendezvous/core/secret_proof.hpp"
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace ddprun {
 
-/// The first message on a lifeline: which node it stands for. Silence follows.
+/// The first message on a lifeline: which node it stands for. Silence follows. If nodes
+/// authenticate each other, the leader's side first sends a frame of its own, a nonce for the
+/// proof.
 struct LifelineHello {
   std::string job;
   Incarnation node{};
   Leadership leadership;  // that it is opened to
-  std::string proof;      // of the job's secret, for this very line; empty: there is none
+  std::string proof;      // for this very connection; empty: nodes prove nothing
 
   bool operator==(const LifelineHello&) const = default;
 };
 
-/// What LifelineHello::proof is to be. Without it a stranger who has read an incarnation from
-/// /status could open a line in that node's name, and prove its death by closing it.
-std::string line_proof(const Mac& mac, const LifelineHello& hello);
+/// The frame that the leader's side sends first. REQUIRES: is_nonce(nonce).
+std::string line_challenge(std::string_view nonce);
+
+/// The nonce in such a frame. Fails with kProtocol if it is none.
+Result<std::string> nonce_of_line(std::string_view frame);
+
+/// What LifelineHello::proof is to be: a MAC under the leader's key, of everything else in `hello`,
+/// for the connection that began with `nonce`. Without it somebody who knows an incarnation could
+/// open a line in that node's name, and prove its death by closing it; without the nonce, whoever
+/// has recorded a line could. None if `mac` is none.
+std::string line_proof(const Mac& mac, std::string_view nonce, const LifelineHello& hello);
 
 // The bytes that are sent after that. A receiver ignores any other byte.
 

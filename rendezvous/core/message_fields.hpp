@@ -23,6 +23,7 @@ inline constexpr Range kNodes = between(0, kNodesMax);
 inline constexpr Range kRanks = between(0, std::int64_t{kNodesMax} * kWorkersMax);
 inline constexpr Range kTimes = between(0, 1'000'000'000);  // how often something was done
 inline constexpr Range kExitStatus = between(0, 255);
+inline constexpr Range kFailureStatus = between(1, 255);
 inline constexpr Range kSignal = between(0, 64);
 inline constexpr Range kPid = between(0, 4'194'304);  // PID_MAX_LIMIT of the kernel
 
@@ -331,7 +332,7 @@ void fields(auto& visit, Is<VerdictNews> auto& news) {
 
 void fields(auto& visit, Is<Refuse> auto& refuse) {
   visit("job", refuse.job, kJob);
-  visit("exit_status", refuse.exit_status, kExitStatus);
+  visit("exit_status", refuse.exit_status, kFailureStatus);
   visit("why", refuse.why, kClause);
   visit("instance", refuse.instance);
   visit("is_stranger", refuse.is_stranger);

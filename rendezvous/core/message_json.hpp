@@ -11,10 +11,6 @@
 
 namespace ddprun {
 
-/// May follow a message, and follows a hello: an HTTP server at the endpoint takes it for the end
-/// of a request, and answers at once.
-inline constexpr std::string_view kEndOfRequest = "\r\n\r\n";
-
 /// `message` as one JSON object, such as {"type":"vote_request","term":3}. Any text can be sent:
 /// bytes that are not UTF-8 and control characters are replaced, and a text that is too long is
 /// cut.

@@ -277,7 +277,7 @@ struct OfferRound {
   int voter_count = 0;                // the nodes and the spares
   Endpoint master;                    // of the workers; host "": where the leader was reached
   std::vector<Successor> successors;  // in the order in which they are tried
-  std::string hosts;                  // of the nodes, separated by commas
+  std::string hosts;                  // by group rank, separated by commas; as many as fit
   Progress progress;
 
   bool operator==(const OfferRound&) const = default;
@@ -318,8 +318,8 @@ struct VerdictNews {
 
 /// "You cannot join." The agent exits.
 struct Refuse {
-  std::string job;  // that runs there; empty: not for the caller (another version or secret)
-  int exit_status = 0;
+  std::string job;      // that runs there; empty: not for the caller (another version or secret)
+  int exit_status = 1;  // never 0: nothing was done
   std::string why;
   // Of the leader that refuses because another node has the node rank; none: any other reason.
   std::optional<Instance> instance = std::nullopt;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace ddprun {
@@ -16,6 +17,19 @@ namespace {
 
 constexpr std::size_t kSuccessorsMax = 8;
 constexpr std::size_t kHostsBytesMax = 32'768;  // of DDPRUN_NODES
+
+/// "n0,n1,n2", up to the first host that does not fit. Not one after it either: the hosts are in
+/// the order of the group ranks.
+std::string joined(const std::vector<std::string>& hosts) {
+  std::string text;
+  for (const std::string& host : hosts) {
+    const std::string_view comma = text.empty() ? "" : ",";
+    if (text.size() + comma.size() + host.size() > kHostsBytesMax) break;
+    text += comma;
+    text += host;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -105,10 +119,8 @@ void Rounds::offer(TimePoint now, Effects& out) {
     places.emplace(incarnation, place);
     progress_.world = place.world_size;
     hosts_.push_back(host);
-    if (offer.hosts.size() + host.size() < kHostsBytesMax) {
-      offer.hosts += (offer.hosts.empty() ? "" : ",") + host;
-    }
   }
+  offer.hosts = joined(hosts_);
   offer.round = round_.id;
   offer.nodes = static_cast<int>(assignments.size());
   offer.leader_runs = round_.is_to_run(self);
@@ -229,7 +241,10 @@ void Rounds::start(TimePoint now, Effects& out) {
   for (const Incarnation incarnation : round_.to_run) {
     Node& node = roster_.nodes().at(incarnation);
     node.may_run = true;
-    store.nodes.push_back({.link = node.link.value_or(Link{}), .host = node.info.listens.host});
+    store.nodes.push_back(
+        {.link = node.link.value_or(Link{}),
+         .host = node.info.listens.host,
+         .incarnation = incarnation});
   }
   out.emplace_back(std::move(store));
   for (const Incarnation member : round_.voters.members) {

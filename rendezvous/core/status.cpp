@@ -55,7 +55,24 @@ void fields(auto& visit, Is<JobStatus> auto& status) {
   visit("nodes", status.nodes, kAny);
 }
 
+void fields(auto& visit, Is<PublicStatus> auto& status) {
+  visit("state", status.state, kJobStates);
+  visit("is_one_node", status.is_one_node);
+  visit("hint", status.hint, kAny);
+}
+
 }  // namespace wire
+
+std::string to_json(const PublicStatus& status) {
+  return wire::write_json(status) + "\n";
+}
+
+Result<PublicStatus> parse_public_status(std::string_view json) {
+  PublicStatus status;
+  const auto read = wire::read_json(json, status, "", wire::Unknown::kSkip);
+  if (!read) return read.error();
+  return status;
+}
 
 std::string to_json(const JobStatus& status) {
   return wire::write_json(status) + "\n";
@@ -69,6 +86,12 @@ Result<JobStatus> parse_status(std::string_view json) {
   const auto read = wire::read_json(json, status, "", wire::Unknown::kSkip);
   if (!read) return read.error();
   return status;
+}
+
+std::string_view state_text(JobStatus::State state) {
+  constexpr std::array<std::string_view, 5> kVerbs = {
+      "waits for nodes", "pauses before the next attempt", "runs", "is being stopped", "has ended"};
+  return kVerbs.at(static_cast<std::size_t>(state));
 }
 
 }  // namespace ddprun

@@ -78,6 +78,18 @@ struct JobStatus {
   bool operator==(const JobStatus&) const = default;
 };
 
+/// The state as the verb of a job: "waits for nodes".
+std::string_view state_text(JobStatus::State state);
+
+/// What everybody may know of a job whose nodes authenticate each other.
+struct PublicStatus {
+  JobStatus::State state = JobStatus::State::kGathering;
+  bool is_one_node = false;  // no other node can join it
+  std::string hint;          // how its user sees more
+
+  bool operator==(const PublicStatus&) const = default;
+};
+
 /// The states of a node, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 7> kNodeStates = {
     "waiting", "running", "failed", "stopped", "succeeded", "spare", "suspected"};
@@ -88,6 +100,12 @@ inline constexpr std::size_t kStatusBytesMax = std::size_t{32} * 1024 * 1024;
 /// `status` as one JSON object and a newline, as docs/reference.md describes it. Bytes that are not
 /// UTF-8 are replaced.
 std::string to_json(const JobStatus& status);
+
+/// The same for what everybody may know.
+std::string to_json(const PublicStatus& status);
+
+/// Reads that, as parse_status() does.
+Result<PublicStatus> parse_public_status(std::string_view json);
 
 /// Reads what to_json() wrote, also in a later version: unknown fields are skipped. Fails with
 /// kProtocol, naming the field that is missing, repeated, of another type or out of its range.

@@ -59,7 +59,7 @@ Result<void> Store::apply(
       return added;
     }
     case StoreOp::kCheck:
-      replies.put_u8(all_satisfied(request.keys) ? kReady : kNotReady);
+      replies.put_u8(all_satisfied(request.keys) ? kKeysExist : kKeysMissing);
       return {};
     case StoreOp::kWait:
       return wait(link, request, replies);
@@ -188,6 +188,20 @@ Result<void> Store::multi_set(StoreRequest& request, Released& released) {
   return {};
 }
 
+Result<void> Store::room_to_wait(std::size_t names, std::size_t bytes) const {
+  if (waits_.registrations() + names > limits_.registrations_max) {
+    return make_error(
+        Errc::kLimit, fmt::format("{} names are waited for", limits_.registrations_max));
+  }
+  const std::size_t each = StoreWaits::kNameBytes + StoreWaits::kRegistrationBytes;
+  if (waits_.bytes() + bytes + names * each > limits_.waited_bytes_max) {
+    return make_error(
+        Errc::kLimit,
+        fmt::format("the names that are waited for take {} bytes", limits_.waited_bytes_max));
+  }
+  return {};
+}
+
 Result<void> Store::wait(Link link, const StoreRequest& request, StoreReplies& replies) {
   waits_.drop(link);  // a second WAIT replaces the first
   if (all_satisfied(request.keys)) {
@@ -195,10 +209,7 @@ Result<void> Store::wait(Link link, const StoreRequest& request, StoreReplies& r
     return {};
   }
   const std::size_t names = request.keys.size();
-  if (waits_.registrations() + names > limits_.registrations_max) {
-    return make_error(
-        Errc::kLimit, fmt::format("WAIT: {} names are waited for", limits_.registrations_max));
-  }
+  if (auto const room = room_to_wait(names, request.keys.bytes()); !room) return room;
   for (std::size_t i = 0; i < names; ++i) {
     const std::string_view name = request.keys[i];
     if (!satisfied(name)) waits_.wait_for(link, name);
@@ -208,9 +219,7 @@ Result<void> Store::wait(Link link, const StoreRequest& request, StoreReplies& r
 
 Result<void> Store::barrier(
     Link link, const StoreRequest& request, StoreReplies& replies, Released& released) {
-  if (waits_.registrations() >= limits_.registrations_max) {
-    return make_error(Errc::kLimit, "BARRIER: too many links wait");
-  }
+  if (auto const room = room_to_wait(1, request.key.size()); !room) return room;
   waits_.drop(link);
   std::int64_t count = 0;
   auto added = add(request.key, 1, count, released);

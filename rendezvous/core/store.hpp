@@ -57,6 +57,8 @@ class Store {
   std::size_t stored_bytes() const { return stored_bytes_; }
   /// Bytes of values that were deleted or replaced, and which replies still show.
   std::size_t untaken_bytes() const { return untaken_bytes_; }
+  /// What all of it takes in memory, with what clients wait for.
+  std::size_t bytes() const { return stored_bytes_ + untaken_bytes_ + waits_.bytes(); }
 
  private:
   using Released = std::vector<Link>;
@@ -66,6 +68,7 @@ class Store {
   Result<void> append(StoreRequest& request, Released& released);
   Result<void> add(std::string_view key, std::int64_t delta, std::int64_t& sum, Released& released);
   Result<void> multi_set(StoreRequest& request, Released& released);
+  Result<void> room_to_wait(std::size_t names, std::size_t bytes) const;
   Result<void> wait(Link link, const StoreRequest& request, StoreReplies& replies);
   Result<void> barrier(
       Link link, const StoreRequest& request, StoreReplies& replies, Released& released);

@@ -23,6 +23,7 @@ struct StoreLimits {
   std::size_t keys_max = 16'000'000;
   std::size_t queue_items_max = 16'000'000;
   std::size_t registrations_max = 64'000'000;  // names that somebody waits for
+  std::size_t waited_bytes_max = 4ULL << 30U;  // what these take in memory
   // Of requests that have come in part, and of replies that were not taken yet: whose connection
   // grows beyond it is closed.
   std::size_t held_bytes_max = 2ULL << 30U;
@@ -31,6 +32,7 @@ struct StoreLimits {
   std::size_t connections_max = 262'144;
   // That have not said what they are. More than all nodes of the largest job open at one moment.
   std::size_t strangers_max = 65'536;
+  std::size_t http_sessions_max = 256;  // people and programs that look at the job, at one time
   std::size_t unsent_bytes_max = 16U << 20U;  // above it nothing more is read from the connection
   Duration handshake = std::chrono::seconds(10);    // from accept to VALIDATE
   Duration slow_reader = std::chrono::seconds(60);  // unsent replies without any progress

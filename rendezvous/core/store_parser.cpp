@@ -76,6 +76,13 @@ Result<bool> StoreParser::read(std::string_view& input) {
   return true;
 }
 
+void StoreParser::carried_out() {
+  request_.value = Value();
+  request_.expected = Value();
+  request_.keys.clear();
+  request_.values = std::vector<Value>();
+}
+
 std::span<char> StoreParser::value_space() {
   if (!in_value_ || value_.missing() < kInPlaceBytes) return {};
   return value_.space();
@@ -87,8 +94,10 @@ void StoreParser::value_filled(std::size_t bytes) {
 
 std::size_t StoreParser::held_bytes() const {
   if (!in_request_) return 0;
+  constexpr std::size_t kItemBytes = 48;  // of a small value, beside its bytes
   const std::size_t still_to_come = in_value_ ? value_.missing() : missing_;
-  return request_bytes_ - (has_length_ ? still_to_come : 0);
+  const std::size_t bytes = request_bytes_ - (has_length_ ? still_to_come : 0);
+  return bytes + request_.values.size() * kItemBytes;
 }
 
 Result<void> StoreParser::begin(std::uint8_t opcode) {

@@ -33,6 +33,10 @@ class StoreParser {
   /// its fields.
   StoreRequest& request() { return request_; }
 
+  /// The request was carried out. Frees what a large one took: its client may be silent from here
+  /// on, for as long as it likes.
+  void carried_out();
+
   /// Where the next bytes of a large value belong, so that they can be received in place; empty
   /// unless the parser is within one.
   std::span<char> value_space();
@@ -45,7 +49,7 @@ class StoreParser {
 
   bool validated() const { return validated_; }
 
-  /// Bytes of a request that has come in part.
+  /// What a request that has come in part takes in memory.
   std::size_t held_bytes() const;
 
  private:

@@ -41,8 +41,8 @@ inline constexpr std::size_t kStoreOps = 0x13;
 inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
 
 // The one-byte replies.
-inline constexpr std::uint8_t kReady = 0;
-inline constexpr std::uint8_t kNotReady = 1;
+inline constexpr std::uint8_t kKeysExist = 0;
+inline constexpr std::uint8_t kKeysMissing = 1;
 inline constexpr std::uint8_t kStopWaiting = 0;
 inline constexpr std::uint8_t kWaitCanceled = 1;
 
@@ -66,6 +66,8 @@ class KeyList {
   Taken take(std::string_view wire, std::size_t items_max, std::size_t key_bytes_max);
 
   std::size_t size() const { return places_.size(); }
+  /// What they take in memory.
+  std::size_t bytes() const { return bytes_.size() + places_.size() * sizeof(Place); }
   std::string_view operator[](std::size_t index) const {
     return {bytes_.data() + places_[index].begin, places_[index].size};
   }

@@ -4,9 +4,22 @@
 
 namespace ddprun {
 
+template <class T>
+NameMap<T>::iterator StoreWaits::open(NameMap<T>& lines, std::string_view name) {
+  const auto line = lines.find(name);
+  if (line != lines.end()) return line;
+  name_bytes_ += kNameBytes + name.size();
+  return lines.emplace(std::string(name), T()).first;
+}
+
+template <class T>
+void StoreWaits::close(NameMap<T>& lines, NameMap<T>::iterator line) {
+  name_bytes_ -= kNameBytes + line->first.size();
+  lines.erase(line);
+}
+
 void StoreWaits::wait_for(Link link, std::string_view name) {
-  auto line = lines_.find(name);
-  if (line == lines_.end()) line = lines_.emplace(std::string(name), Line()).first;
+  const auto line = open(lines_, name);
   Wait& wait = waits_[link];
   wait.link = link;
   const auto place =
@@ -16,8 +29,7 @@ void StoreWaits::wait_for(Link link, std::string_view name) {
 }
 
 void StoreWaits::arrive(Link link, std::string_view key, std::int64_t world_size) {
-  auto barrier = barriers_.find(key);
-  if (barrier == barriers_.end()) barrier = barriers_.emplace(std::string(key), Arrivals()).first;
+  const auto barrier = open(barriers_, key);
   Wait& wait = waits_[link];
   wait.link = link;
   wait.barrier = &*barrier;
@@ -31,12 +43,12 @@ void StoreWaits::drop(Link link) {
   const Wait& wait = found->second;
   for (const Missing& missing : wait.missing) {
     missing.line->second.erase(missing.place);
-    if (missing.line->second.empty()) lines_.erase(lines_.find(missing.line->first));
+    if (missing.line->second.empty()) close(lines_, lines_.find(missing.line->first));
   }
   registrations_ -= wait.missing.size();
   if (wait.barrier != nullptr) {
     wait.barrier->second.erase(wait.arrival);
-    if (wait.barrier->second.empty()) barriers_.erase(barriers_.find(wait.barrier->first));
+    if (wait.barrier->second.empty()) close(barriers_, barriers_.find(wait.barrier->first));
     --registrations_;
   }
   waits_.erase(found);
@@ -49,7 +61,7 @@ void StoreWaits::key_written(std::string_view key, std::vector<Link>& released) 
   for (const Place& place : line) {
     forget_missing(place);
   }
-  lines_.erase(found);
+  close(lines_, found);
   // Only now: a name may be listed twice in one WAIT, and a release drops places of other lines.
   const std::size_t before = released.size();
   for (const Place& place : line) {

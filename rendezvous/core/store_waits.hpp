@@ -70,6 +70,14 @@ class StoreWaits {
   /// How many names are waited for, counted once per link that does.
   std::size_t registrations() const { return registrations_; }
 
+  /// What a name costs once, and each link that waits for it, beside the bytes of the name: nodes
+  /// of lists and maps, and the allocator's rounding.
+  static constexpr std::size_t kNameBytes = 128;
+  static constexpr std::size_t kRegistrationBytes = 64;
+
+  /// What all of them take in memory.
+  std::size_t bytes() const { return name_bytes_ + registrations_ * kRegistrationBytes; }
+
  private:
   struct Wait;
   struct Place {            // one link in the line for one name
@@ -92,6 +100,10 @@ class StoreWaits {
     bool released = false;
   };
 
+  template <class T>
+  NameMap<T>::iterator open(NameMap<T>& lines, std::string_view name);
+  template <class T>
+  void close(NameMap<T>& lines, NameMap<T>::iterator line);
   void drop_from(std::size_t first, const std::vector<Link>& links);
   void forget_missing(const Place& place);
   bool lacks_nothing(const Wait& wait) const;
@@ -101,6 +113,7 @@ class StoreWaits {
   Barriers barriers_;
   std::unordered_map<Link, Wait> waits_;
   std::size_t registrations_ = 0;
+  std::size_t name_bytes_ = 0;  // of lines_ and barriers_, each name once
 };
 
 }  // namespace ddprun

@@ -162,6 +162,8 @@ TEST(FailureReport, SaysWhyThereIsNoRestart) {
   EXPECT_THAT(failure_paragraph(report), HasSubstr("--max-restarts would allow restarts"));
   report.outcome.restarts_max = 3;
   EXPECT_THAT(failure_paragraph(report), HasSubstr("the 3 restarts of --max-restarts are used up"));
+  report.outcome.is_undecided = true;
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("ends before a restart was decided"));
   report.outcome.can_be_retried = false;
   EXPECT_THAT(failure_paragraph(report), HasSubstr("another try would end alike"));
   report.outcome.stopped_by = SIGINT;

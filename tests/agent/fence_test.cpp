@@ -185,7 +185,7 @@ TEST_F(FenceTest, IsWonByOneOfTwoProcessesEachTime) {
     if (child == 0) {
       ::close(start[1]);
       char byte = 0;
-      static_cast<void>(::read(start[0], &byte, 1));  // until the pipe is closed
+      [[maybe_unused]] const ssize_t got = ::read(start[0], &byte, 1);  // until the pipe is closed
       std::string learned;
       for (int number = 1; number <= kRounds; ++number)
         learned += std::to_string(claim(node, {1, number})) + "\n";

@@ -21,6 +21,7 @@ import unittest
 
 import processes_test
 from processes_test import PATIENCE_S, Watched, await_ends, children_of
+from refused_adoption import needs_refusal, refuse_adoption
 
 NODES = 1000
 
@@ -42,15 +43,17 @@ class Case(processes_test.Case):
         self.family = ("worker", self.worker, "child", "child", path, "daemon", "daemon", path,
                        "note", path, "worker", "ignore", "SIGTERM", "hang", ";")
 
-    def start_guarded(self, *words, most=None, ignored=None):
+    def start_guarded(self, *words, most=None, ignored=None, adopts=True):
         """The guard, with an agent that does `words`. They have as few descriptors as a login gives, and
-        `most` if they ask for more. The agent ignores the signal `ignored`."""
+        `most` if they ask for more. The agent ignores the signal `ignored`. Both may adopt orphans if `adopts`."""
         most = most or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
         def prepare():
             resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
             if ignored:
                 signal.signal(ignored, signal.SIG_IGN)  # the guard takes it from a queue
+            if not adopts:
+                refuse_adoption()
 
         job = subprocess.Popen(
             [options.guarded, *words], stdin=subprocess.DEVNULL, text=True,
@@ -208,6 +211,83 @@ class OurLine(Case):
         self.assertLess(number, 512)
 
 
+class WhatAnAgentLeaves(Case):
+    def test_a_process_whose_first_thread_has_ended_is_killed_too(self):
+        """The kernel shows it as a zombie, but its other threads run on."""
+        path = self.fifo.path
+        job = self.start_guarded("worker", self.worker, "headless", "headless", path, "note", path, "worker",
+                                 "hang", ";")
+        watched = [self.watch(note.pid) for note in self.fifo.read(2)]
+        self.agent_of(job).kill()
+        self.assertEqual(self.end_of(job).status, 137)
+        self.assertEqual(have_ended(watched), [True] * 2)
+
+
+@needs_refusal
+class WhereNobodyMayAdopt(Case):
+    """A process that its worker has detached is not seen any more: the goodbye would say that none is left."""
+
+    def start_family(self):
+        job = self.start_guarded("ends", self.port, "1", *self.family, adopts=False)
+        line = self.accept()
+        members = self.members()
+        return job, self.agent_of(job), line, members
+
+    def assert_no_goodbye(self, line, members):
+        self.assertEqual(line.recv(1), b"")  # the survivor has ended
+        await_ends([members["worker"]])
+        self.assertEqual(have_ended([members["daemon"]]), [False])
+
+    def test_the_agent_sends_no_goodbye_if_the_guard_was_killed(self):
+        job, _, line, members = self.start_family()
+        job.kill()
+        self.assert_no_goodbye(line, members)
+
+    def test_the_guard_sends_no_goodbye_if_the_agent_was_killed(self):
+        _, agent, line, members = self.start_family()
+        agent.kill()
+        self.assert_no_goodbye(line, members)
+
+
+class WithoutMemory(Case):
+    """The machine may have no memory left: an allocation of the guard, from its fork on, ends it by SIGABRT."""
+
+    def test_a_guard_that_gets_no_memory_kills_all_that_a_killed_agent_left(self):
+        job = self.start_guarded("line", self.port, "ends", self.port, "1", *self.family)
+        own, end = self.accept(), self.accept()
+        members = self.members()
+        agent = self.agent_of(job)
+        agent.kill()
+        self.assert_goodbye(end)
+        self.assertEqual(own.recv(1), b"")
+        ended = self.end_of(job)
+        self.assertEqual(
+            (137, f"ddprun: the agent (pid {agent.pid}) was ended by SIGKILL; every process of the job on this "
+                  "node was killed; exit status 137\n"), (ended.status, ended.err))
+        self.assertEqual(have_ended(members.values()), [True] * 3)
+
+    def test_an_agent_that_gets_no_memory_kills_all_that_is_below_it_when_its_guard_is_killed(self):
+        job = self.start_guarded("ends", self.port, "1", *self.family, "hungry")
+        line = self.accept()
+        members = self.members()
+        self.assertEqual(job.stdout.readline(), "hungry\n")
+        job.kill()
+        self.assert_goodbye(line)
+        self.assertEqual(have_ended(members.values()), [True] * 3)
+        self.assertIn("every process of the job on this node was killed\n", self.end_of(job).err)
+
+    def test_none_of_a_thousand_processes_outlives_it_however_deep_they_are(self):
+        held = str(self.directory / "held")
+        os.mkfifo(held)
+        with open(os.open(held, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as alive:
+            job = self.start_guarded("worker", self.worker, "hold", held, "chain", "100", "crowd", "1100",
+                                     "note", self.fifo.path, "worker", "hang", ";")
+            self.fifo.read(1)
+            self.agent_of(job).kill()
+            self.assertEqual(self.end_of(job).status, 137)
+            self.assertEqual(alive.read(1), b"")  # else it would block, and yield None
+
+
 class Lease(Case):
     """R8: a node whose lease ran out has no workers."""
 
@@ -233,10 +313,16 @@ class Lease(Case):
 
     def test_an_agent_that_dies_of_its_lease_while_signals_keep_the_guard_busy_returns_after_a_suspension(self):
         """A guard that had read the clock just before took the agent's end for a kill by a person."""
-        for _ in range(3):
+        suspensions = 0
+        while suspensions < 3:
             job = self.start_guarded("running", "1", "lease", "2000", ignored=signal.SIGRTMIN)
             until_ns = int(job.stdout.readline())
             job.send_signal(signal.SIGSTOP)
+            if time.clock_gettime_ns(time.CLOCK_BOOTTIME) >= until_ns:  # no suspension ended this lease
+                job.send_signal(signal.SIGCONT)
+                self.end_of(job)
+                continue
+            suspensions += 1
             # The guard reads them one by one, which takes longer than the rest of the lease.
             with contextlib.suppress(BlockingIOError):  # as many as may wait (ulimit -i)
                 for _ in range(60_000):

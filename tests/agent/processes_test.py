@@ -143,7 +143,9 @@ class Case(unittest.TestCase):
         return argparse.Namespace(status=job.returncode, out=out, err=err)
 
     def events(self):
-        (path,) = (self.directory / "logs").glob("*/events.jsonl")
+        path = next((self.directory / "logs").glob("*/events.jsonl"), None)
+        if path is None:
+            return []
         return [json.loads(line) for line in path.read_text().splitlines()]
 
 
@@ -342,6 +344,45 @@ class ExitStatus(Case):
         ended = self.run_job(program=[str(script)])
         self.assertEqual(ended.status, 126)
         self.assertIn("Exec format error", ended.err)
+
+    def test_a_program_that_is_being_written_is_tried_again(self):
+        program = self.directory / "program"
+        shutil.copy("/bin/true", program)
+        with open(program, "ab"):
+            job = self.start(program=[str(program)], flags=("--max-restarts", "10"))
+            self.assertTrue(any("Text file busy" in line for line in job.stderr))
+        self.assertEqual(self.end_of(job).status, 0)
+
+
+class LogOfTheNextAttempt(Case):
+    """A worker of attempt 0 leaves a FIFO where a log of attempt 1 is to be: a disk that does not respond."""
+
+    def start_script(self, *cases, **how):
+        script = self.directory / "script"
+        script.write_text("\n".join((
+            "#!/bin/sh",
+            'logs=$(dirname $(dirname $(dirname "$TORCHELASTIC_ERROR_FILE")))',
+            'hold_up() { mkdir -p "$logs/attempt_1/$1" && mkfifo "$logs/attempt_1/$1/stdout.log"; }',
+            'case "$TORCHELASTIC_RESTART_COUNT $LOCAL_RANK" in', *cases, "esac")))
+        script.chmod(0o755)
+        return self.start(program=[str(script)], **how)
+
+    def test_a_stop_while_no_worker_of_an_attempt_has_started_is_not_taken_for_one_after_a_save(self):
+        job = self.start_script('"0 0") hold_up 0; exit 3;;', "*) exec sleep 60;;",
+                                flags=("--redirects", "3", "--max-restarts", "1"))
+        while [event["event"] for event in self.events()].count("attempt_started") < 2:
+            self.assertIsNone(job.poll())
+            time.sleep(0.01)
+        job.send_signal(signal.SIGTERM)
+        ended = self.end_of(job)
+        self.assertEqual(ended.status, 128 + signal.SIGTERM)
+        self.assertNotIn("saved", ended.err)
+
+    def test_one_that_holds_up_a_cancelled_start_holds_up_no_later_attempt(self):
+        job = self.start_script('"0 0") hold_up 1; exit 3;;', '"0 1") exec sleep 60;;', '"1 0") exit 4;;',
+                                flags=("--redirects", "3", "--max-restarts", "2", "--nproc-per-node", "2"))
+        ended = self.end_of(job)
+        self.assertEqual(ended.status, 0, ended.err)
 
 
 class Restarts(Case):

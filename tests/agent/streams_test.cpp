@@ -124,7 +124,7 @@ TEST_F(StreamsTest, PassAProgressBarOnAtOnceTeedOrNot) {
       char byte = 0;
       for (const std::string_view step : {"\r 10%", "\r 20%", "\r 30%", "\n"}) {
         print(2, step);
-        static_cast<void>(::read(go.reader.get(), &byte, 1));
+        [[maybe_unused]] const ssize_t got = ::read(go.reader.get(), &byte, 1);
       }
     });
     for (const std::string_view step : {" 10%", " 20%", " 30%"}) {
@@ -145,7 +145,7 @@ TEST_F(StreamsTest, PrefixOneLineWhoseTwoEndBytesAreWrittenApart) {
   const pid_t worker = start(kFirst, [&] {
     char byte = 0;
     print(2, "first\r");
-    static_cast<void>(::read(go.reader.get(), &byte, 1));  // until that was shown
+    [[maybe_unused]] const ssize_t got = ::read(go.reader.get(), &byte, 1);  // until that was shown
     print(2, "\n");
     print(2, "second\n");
   });
@@ -347,7 +347,7 @@ TEST_F(StreamsTest, DoNotWaitForAGrandchildBeyondTheDeadline) {
     ::close(writer.get());
     print(1, "said\n");
     char byte = 0;
-    static_cast<void>(::read(reader.get(), &byte, 1));
+    [[maybe_unused]] const ssize_t got = ::read(reader.get(), &byte, 1);
   });
   while (content_of(log(kFirst, "stdout.log")) != "said\n") {
     static_cast<void>(streams_->last_lines(kFirst, 1)());

@@ -15,6 +15,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <deque>
@@ -68,7 +69,6 @@ class World {
     int incarnation = 0;
   };
   struct SpawnEnds {
-    int local_rank = 0;
     int spawn = 0;
   };
   struct CtrlC {};
@@ -95,7 +95,8 @@ class World {
     over_.reset();
     incarnations_before_ = incarnations_;
     good_ends_ = told_running_ = told_failed_ = 0;
-    is_killed_ = false;
+    is_killed_ = has_failed_start_ = false;
+    EXPECT_TRUE(starting_.empty());
     if (roll(0, 2) == 0) plan(Stopped{.round = round_});
     if (roll(0, 3) == 0) plan(Stopped{.round = round_});
     if (roll(0, 3) == 0) plan(LeaseOver{.round = round_});
@@ -140,7 +141,7 @@ class World {
     tell_if_alone();
   }
   void happen(const SpawnEnds& spawn) {
-    if (spawn.spawn == starting_) spawned(spawn.local_rank);
+    if (spawn.spawn == spawn_) spawned();
   }
   void happen(const CtrlC& /*pressed*/) { feed(Supervisor::Signalled{.signal = SIGINT}); }
   void happen(const Stopped& order) {
@@ -150,7 +151,7 @@ class World {
     if (order.round != round_ || over_) return;
     is_killed_ = true;
     killed_at_ = now_;
-    was_starting_when_killed_ = starting_ != 0;
+    was_starting_when_killed_ = !starting_.empty();
     feed(Supervisor::Kill{});
   }
 
@@ -169,6 +170,10 @@ class World {
 
   void feed(const Supervisor::Event& event) {
     queue_.push_back(event);
+    apply_queue();
+  }
+
+  void apply_queue() {
     if (feeding_) return;
     feeding_ = true;
     while (!queue_.empty()) {
@@ -186,36 +191,50 @@ class World {
   void perform(const Supervisor::Spawn& effect) {
     EXPECT_FALSE(over_) << "R2";
     EXPECT_FALSE(is_killed_) << "R8";
-    EXPECT_EQ(starting_, 0) << "one worker at a time";
     for (const auto& [incarnation, ignores] : leftovers_) {
       EXPECT_GT(incarnation, incarnations_before_) << "R2";
     }
-    starting_ = ++spawns_;
-    if (roll(0, 2) != 0) return spawned(effect.local_rank);
-    const SpawnEnds ends{.local_rank = effect.local_rank, .spawn = starting_};
-    at_.emplace((now_ + seconds_between(0, 30)).time_since_epoch(), ends);
+    starting_.push_back(effect.local_rank);
+    if (starting_.size() == 1 && !has_failed_start_) begin_spawn();
   }
 
-  /// It waits for a disk, and makes no process any more, or is making one.
+  /// The first of `starting_`: at once, or when a disk answers.
+  void begin_spawn() {
+    ++spawn_;
+    if (roll(0, 2) != 0) return spawned();
+    at_.emplace((now_ + seconds_between(0, 30)).time_since_epoch(), SpawnEnds{.spawn = spawn_});
+  }
+
+  /// It waits for a disk, or for another one that does, and makes no process any more; or it is
+  /// making one; or its answer is under way.
   void perform(const Supervisor::CancelSpawn& effect) {
-    EXPECT_NE(starting_, 0) << "it was answered";
-    if (roll(0, 1) == 0) {
-      starting_ = 0;
-      queue_.emplace_front(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
+    const auto spawn = std::ranges::find(starting_, effect.local_rank);
+    if (spawn == starting_.end()) return;
+    const bool is_first = spawn == starting_.begin();
+    if (is_first) ++spawn_;  // it ends at another time, or not at all
+    if (is_first && !has_failed_start_ && roll(0, 1) == 0) {
+      const SpawnEnds ends{.spawn = spawn_};
+      at_.emplace((now_ + seconds_between(0, 2)).time_since_epoch(), ends);
       return;
     }
-    const SpawnEnds ends{.local_rank = effect.local_rank, .spawn = starting_};
-    at_.emplace((now_ + seconds_between(0, 2)).time_since_epoch(), ends);
+    starting_.erase(spawn);
+    queue_.emplace_front(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
   }
 
-  void perform(const Supervisor::SlowSpawn& /*effect*/) { EXPECT_NE(starting_, 0); }
+  void perform(const Supervisor::SlowSpawn& effect) {
+    ASSERT_FALSE(starting_.empty());
+    EXPECT_EQ(effect.local_rank, starting_.front());
+  }
 
-  void spawned(int local_rank) {
-    starting_ = 0;
+  void spawned() {
+    const int local_rank = starting_.front();
+    starting_.pop_front();
     if (roll(0, 20) == 0) {
+      has_failed_start_ = true;
       return feed(Supervisor::SpawnFailed{.local_rank = local_rank, .exit_status = 75, .why = ""});
     }
-    alive_[local_rank] = ++incarnations_;
+    queue_.emplace_back(Supervisor::Spawned{.local_rank = local_rank, .pid = ++incarnations_});
+    alive_[local_rank] = incarnations_;
     const int fate = roll(0, 6);  // 5 and 6 are bad ends
     const ProcessEnd end{.code = fate == 5 ? 3 : 0, .signal = fate == 6 ? SIGSEGV : 0};
     schedule(local_rank, seconds_between(0, 60), end);
@@ -225,7 +244,8 @@ class World {
       if (roll(0, 2) == 0)
         at_.emplace((now_ + seconds_between(0, 120)).time_since_epoch(), by_itself);
     }
-    feed(Supervisor::Spawned{.local_rank = local_rank, .pid = incarnations_});
+    if (!starting_.empty()) begin_spawn();
+    apply_queue();
   }
 
   void schedule(int local_rank, Duration after, ProcessEnd end) {
@@ -258,7 +278,7 @@ class World {
 
   void perform(const Supervisor::Waits& waits) {
     for (const int rank : waits.local_ranks) {
-      EXPECT_TRUE(alive_[rank] != 0 || starting_ != 0) << "it waits for nobody";
+      EXPECT_TRUE(alive_[rank] != 0 || !starting_.empty()) << "it waits for nobody";
     }
   }
 
@@ -293,8 +313,9 @@ class World {
   bool sweeping_ = false;
   std::map<int, int> alive_;       // local rank → incarnation; 0: not running
   std::map<int, bool> leftovers_;  // incarnation → ignores SIGTERM
-  int spawns_ = 0;
-  int starting_ = 0;  // the spawn that is under way; 0: none
+  std::deque<int> starting_;       // local ranks that were ordered, and have no answer
+  int spawn_ = 0;                  // which one is under way, if one is
+  bool has_failed_start_ = false;  // in this round: those after it are not tried
   int incarnations_ = 0;
   int incarnations_before_ = 0;  // this round
   int round_ = 0;

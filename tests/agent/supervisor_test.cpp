@@ -1,5 +1,6 @@
 #include "agent/core/supervisor.hpp"
 
+#include "base/event_queue.hpp"
 #include "base/exit_status.hpp"
 #include "base/signal_name.hpp"
 
@@ -8,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -56,6 +58,7 @@ class Node {
 
   void start() {
     ++round_;
+    starting_.clear();
     feed(Supervisor::StartRound{});
   }
   void stop(int signal = SIGTERM) { feed(Supervisor::StopRound{.signal = signal}); }
@@ -78,10 +81,18 @@ class Node {
     feed(Supervisor::Tick{});
   }
   void starts_slowly(int local_rank) { starts_slowly_.insert(local_rank); }
+  /// What started slowly runs now.
   void spawned(int local_rank) {
+    ASSERT_EQ(starting_.front(), local_rank);
+    starting_.pop_front();
     feed(Supervisor::Spawned{.local_rank = local_rank, .pid = 100 * round_ + local_rank});
+    start_next();
   }
-  void cancelled(int local_rank) { feed(Supervisor::SpawnCancelled{.local_rank = local_rank}); }
+  void cancelled(int local_rank) {
+    ASSERT_EQ(starting_.front(), local_rank);
+    starting_.pop_front();
+    feed(Supervisor::SpawnCancelled{.local_rank = local_rank});
+  }
   void cannot_start(int local_rank, int status = 127) { refused_.emplace(local_rank, status); }
 
   /// What was done since the last call.
@@ -98,30 +109,42 @@ class Node {
 
  private:
   void feed(const Supervisor::Event& event) {
-    Supervisor::Effects effects;
-    supervisor_.apply(event, now_, effects);
-    for (const auto& effect : effects) {
-      std::visit([this](const auto& what) { perform(what); }, effect);
-    }
+    events_.run(event, [this](const Supervisor::Event& next) {
+      Supervisor::Effects effects;
+      supervisor_.apply(next, now_, effects);
+      for (const auto& effect : effects) {
+        std::visit([this](const auto& what) { perform(what); }, effect);
+      }
+    });
   }
 
   void perform(const Supervisor::Spawn& effect) {
-    const int rank = effect.local_rank;
-    done_.push_back(fmt::format("spawn {}", rank));
-    if (refused_.contains(rank)) {
-      const bool for_now = refused_.at(rank) == kExitTryAgain;
-      feed(Supervisor::SpawnFailed{
-          .local_rank = rank,
-          .exit_status = refused_.at(rank),
-          .can_be_retried = for_now,
-          .why = for_now ? "no process" : "no such file"});
-      return;
-    }
-    if (starts_slowly_.contains(rank)) return;
-    spawned(rank);
+    done_.push_back(fmt::format("spawn {}", effect.local_rank));
+    starting_.push_back(effect.local_rank);
+    if (starting_.size() == 1) start_next();
   }
+
+  /// The first of `starting_`. Nothing is tried after one that cannot be started.
+  void start_next() {
+    if (starting_.empty()) return;
+    const int rank = starting_.front();
+    if (starts_slowly_.contains(rank)) return;
+    if (!refused_.contains(rank)) return spawned(rank);
+    const bool for_now = refused_.at(rank) == kExitTryAgain;
+    starting_.front() = kNobody;
+    feed(Supervisor::SpawnFailed{
+        .local_rank = rank,
+        .exit_status = refused_.at(rank),
+        .can_be_retried = for_now,
+        .why = for_now ? "no process" : "no such file"});
+  }
+
+  /// One that starts slowly is left to cancelled(), or to spawned().
   void perform(const Supervisor::CancelSpawn& effect) {
     done_.push_back(fmt::format("cancel {}", effect.local_rank));
+    if (starting_.front() == effect.local_rank) return;
+    ASSERT_EQ(std::erase(starting_, effect.local_rank), 1U);
+    events_.put_first(Supervisor::SpawnCancelled{.local_rank = effect.local_rank});
   }
   void perform(const Supervisor::SlowSpawn& effect) {
     done_.push_back(fmt::format("{} starts slowly", effect.local_rank));
@@ -157,9 +180,13 @@ class Node {
     done_.push_back(arguments.at(effect.mode));
   }
 
+  static constexpr int kNobody = -1;
+
   Supervisor supervisor_;
+  EventQueue<Supervisor::Event> events_;
   TimePoint now_;
   int round_ = 0;
+  std::deque<int> starting_;  // local ranks that were ordered; first the one that is being started
   std::vector<std::string> done_;
   Supervisor::News news_;
   std::set<int> starts_slowly_;
@@ -217,7 +244,7 @@ TEST(Supervisor, StopsAWorkerWhoseProcessWasBeingMadeWhenTheRoundWasStopped) {
   node.starts_slowly(0);
   node.start();
   node.stop(SIGINT);
-  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "cancel 0", "cancel 1"}));
   node.spawned(0);
   EXPECT_EQ(node.did(), Arguments{"SIGINT to 0"});
   node.kill();
@@ -230,7 +257,7 @@ TEST(Supervisor, KillsAWorkerWhoseProcessWasBeingMadeWhenTheLeaseWasOver) {
   node.start();
   node.stop();
   node.kill();
-  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "cancel 0", "cancel 1"}));
   node.spawned(0);
   EXPECT_EQ(node.did(), Arguments{"SIGKILL to 0"});
 }
@@ -241,23 +268,36 @@ TEST(Supervisor, GivesUpOnAStartThatNeitherEndsNorIsCancelled) {  // exec waits 
   node.start();
   node.kill();
   node.pass(5s);
-  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "cancel 0", "give up on 1"}));
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "cancel 0", "cancel 1", "give up on 1"}));
   node.spawned(0);
   EXPECT_EQ(node.did(), Arguments{"SIGKILL to 0"});
 }
 
-TEST(Supervisor, StartsNoFurtherWorkerOnceOneHasFailed) {
-  SupervisorPolicy policy = two_workers();
-  policy.workers = 3;
-  Node node(policy);
+TEST(Supervisor, SaysThatAllRunOnlyIfNoneHasFailedMeanwhile) {
+  Node node(two_workers());
   node.starts_slowly(1);
   node.start();
   node.ends(0, exited(kExitTryAgain));  // it lost a peer, whose node says more soon
   EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "failed"}));
+  node.pass(5s);
+  EXPECT_EQ(node.did(), Arguments{});  // nor that the other starts slowly
   node.spawned(1);
   EXPECT_EQ(node.did(), Arguments{});
   node.stop();
   EXPECT_EQ(node.did(), Arguments{"SIGTERM to 1"});
+}
+
+TEST(Supervisor, TellsForEachWorkerInTurnThatItsStartWaitsForADisk) {
+  Node node(two_workers());
+  node.starts_slowly(0);
+  node.starts_slowly(1);
+  node.start();
+  node.pass(5s);
+  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "spawn 1", "0 starts slowly"}));
+  node.spawned(0);
+  EXPECT_EQ(node.due_in(), 5s);
+  node.pass(5s);
+  EXPECT_EQ(node.did(), Arguments{"1 starts slowly"});
 }
 
 TEST(Supervisor, StartsInLocalRankOrderAndSucceedsWhenAllExitedWithZero) {  // R6
@@ -539,7 +579,9 @@ TEST(Supervisor, DoesNotTryTheOthersWhenOneCannotBeExecuted) {
   node.cannot_start(0);
   node.start();
   node.alone();
-  EXPECT_EQ(node.did(), (Arguments{"spawn 0", "failed", "sweep SIGTERM", "stopped"}));
+  EXPECT_EQ(
+      node.did(),
+      (Arguments{"spawn 0", "spawn 1", "failed", "cancel 1", "sweep SIGTERM", "stopped"}));
   ASSERT_EQ(node.news().failures.size(), 1U);
   EXPECT_EQ(node.news().failures[0].start_error, "no such file");
   EXPECT_FALSE(node.news().failures[0].can_be_retried);
@@ -767,6 +809,18 @@ TEST(Supervisor, TakesAWorkerThatCouldNotBeStartedForNoneThatHasSaved) {
   node.alone();
   EXPECT_FALSE(node.news().has_saved);
   EXPECT_EQ(node.news().failures.front().start_error, "no process");
+}
+
+TEST(Supervisor, TakesARoundOfWhichAWorkerNeverRanForNoneThatHasSaved) {
+  Node node(two_workers());
+  node.starts_slowly(1);
+  node.start();
+  node.notice();
+  node.cancelled(1);
+  node.ends(0, kGood);
+  node.alone();
+  EXPECT_FALSE(node.news().has_saved);
+  EXPECT_TRUE(node.news().failures.empty());
 }
 
 TEST(Supervisor, LooksForNoEndWhileItIsNotKnownWhetherANoticeEndedAll) {

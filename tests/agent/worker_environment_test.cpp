@@ -72,6 +72,16 @@ TEST(WorkerEnvironment, IsTheCompleteListOfTheContract) {
           "DDPRUN_ROUND=1"));
 }
 
+// The list was cut without a sign of it.
+TEST(WorkerEnvironment, SaysHowManyNodesTheListDoesNotName) {
+  WorkerPlace place = place_of(0, 4);
+  place.round.place.group_size = 4;
+  place.round.hosts = "n0,n1";
+  EXPECT_THAT(*worker_environment(plan_of(1), place, {}), Contains("DDPRUN_NODES=n0,n1,+2"));
+  place.round.hosts = "n0,n1,n2,n3";
+  EXPECT_THAT(*worker_environment(plan_of(1), place, {}), Contains("DDPRUN_NODES=n0,n1,n2,n3"));
+}
+
 TEST(WorkerEnvironment, NamesTheInterfaceUnlessSomebodyDid) {
   WorkerPlace place = place_of(0, 2);
   place.interface = "eth0";

@@ -1,9 +1,16 @@
 #include "base/endpoint.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ddprun {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr std::uint16_t kDefaultPort = 29400;
 
@@ -46,6 +53,31 @@ TEST(Endpoint, RefusesWhatIsNotAnEndpoint) {
     ASSERT_FALSE(endpoint) << text;
     EXPECT_TRUE(endpoint.error().is(Errc::kInvalidArgument)) << text;
   }
+}
+
+// Each was accepted, and then written so that it could not be read again, or not as it was.
+TEST(Endpoint, RefusesAHostThatDoesNotSurviveBeingWritten) {
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {"[[a]:1", "the host '[a' has a bracket in it; write HOST[:PORT]"},
+      {"a]:1", "the host 'a]' has a bracket in it; write HOST[:PORT]"},
+      {"fe80::1%a]", "the host 'fe80::1%a]' has a bracket in it; write HOST[:PORT]"},
+      {"[fe80::1%]:1", "the address 'fe80::1%' has no interface after its '%'; add one"},
+      {std::string("ab\0c:1", 6), "byte 3 of the host is the control character 0x00; leave it out"},
+      {"ab\n:1", "byte 3 of the host is the control character 0x0a; leave it out"},
+      {"\x7f:1", "byte 1 of the host is the control character 0x7f; leave it out"},
+      {"\033[31m:1", "byte 1 of the host is the control character 0x1b; leave it out"}};
+  for (const auto& [text, why] : refused) {
+    const auto endpoint = Endpoint::parse(text, kDefaultPort);
+    ASSERT_FALSE(endpoint) << text;
+    EXPECT_THAT(endpoint.error().detail, HasSubstr(why)) << text;
+  }
+}
+
+TEST(Endpoint, ReadsTheZoneOfAnAddress) {
+  const auto endpoint = Endpoint::parse("[fe80::1%eth0]:80", kDefaultPort);
+  ASSERT_TRUE(endpoint);
+  EXPECT_EQ(*endpoint, (Endpoint{.host = "fe80::1%eth0", .port = 80}));
+  EXPECT_EQ(endpoint->to_string(), "[fe80::1%eth0]:80");
 }
 
 TEST(Endpoint, KnowsTheHostsThatStandForAllAddresses) {

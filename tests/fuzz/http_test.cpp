@@ -3,10 +3,9 @@
 // refused.
 
 #include "rendezvous/http_get.hpp"
-#include "rendezvous/http_session.hpp"
+#include "rendezvous/http_sessions.hpp"
 #include "tests/fuzz/damaged.hpp"
 
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read_until.hpp>
@@ -14,7 +13,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -60,17 +58,13 @@ std::string answer_to(std::string_view request, std::size_t received) {
   say(client.get(), request.substr(received));
   ::shutdown(client.get(), SHUT_WR);
   asio::io_context context(1);
-  const HttpPages pages = [](std::string_view path) -> std::optional<HttpPage> {
-    if (path != "/status") return std::nullopt;
-    return HttpPage{.content_type = "application/json", .body = std::string(kPage)};
+  const HttpPages pages = [](const HttpRequest& asked) -> std::optional<HttpPage> {
+    if (asked.path != "/status") return std::nullopt;
+    return HttpPage{.content_type = "application/json", .body = page_body(std::string(kPage))};
   };
   const TimePoint deadline = Clock::now() + kPatience;
-  asio::co_spawn(
-      context,
-      serve_http(std::move(server), std::string(request.substr(0, received)), deadline, pages),
-      [](const std::exception_ptr& thrown) {
-        if (thrown) std::rethrow_exception(thrown);
-      });
+  HttpSessions sessions(context.get_executor(), pages, 1, /*on_idle=*/[] {});
+  sessions.adopt(std::move(server), std::string(request.substr(0, received)), deadline);
   context.run();
   EXPECT_LT(Clock::now(), deadline);
   return heard(client.get());

@@ -1,6 +1,6 @@
 """`ddpctl doctor` names what is wrong with a network, by itself and in a step of two nodes.
 
-    doctor_network_test.py --ddpctl PROGRAM [unittest arguments]
+    doctor_network_test.py --ddpctl PROGRAM --ddprun PROGRAM [unittest arguments]
 
 The variables of the step are set by hand: what Slurm itself makes of it is in doctor_cluster_test.py.
 """
@@ -12,11 +12,12 @@ import pathlib
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
 import netns
-from doctor_report import JOB, PATIENCE_S, Report, environment, step
+from doctor_report import JOB, PATIENCE_S, PORT_TELLER, Report, environment, step
 
 PORT = 10000 + JOB  # of the step, in networks that no other process sees
 GREETING = rf"\Addprun-doctor-1 {JOB}\.0 0 \d+\n\Z"  # of node 0
@@ -150,6 +151,28 @@ class Networks(unittest.TestCase):
         report.assert_wrong(f"port {PORT}", f"taken by {own_name()} (pid {os.getpid()})", "another")
         report.assert_wrong("reach", "because the port is taken", "--port")
 
+    def test_a_running_job_is_no_fault_of_its_nodes(self):
+        for job in [self.start_job(node) for node in range(2)]:
+            self.assertEqual(f"{PORT}\n", job.stdout.readline())
+        there = self.start(1, *PATIENT)
+        here = self.report(self.start(0, *PATIENT))
+        here.assert_well(f"port {PORT}", f"job '{JOB}' is running here: ddprun")
+        here.assert_well("reach 10.77.0.2", f"connected on TCP port {PORT}; whether it reaches this node was not")
+        there = self.report(there)
+        there.assert_well(f"port {PORT}", "free")
+        there.assert_well("reach 10.77.0.1",
+                          f"connected both ways on TCP port {PORT}, where job '{JOB}' is running")
+
+    def start_job(self, node):
+        """That node's part of a job of two nodes."""
+        room = self.enterContext(tempfile.TemporaryDirectory(prefix="ddprun_test_"))
+        job = self.network[node].popen(
+            [options.ddprun, *PORT_TELLER], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+            env=environment(**step(node), TMPDIR=room))
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.terminate)  # kill would leave the worker for a moment
+        return job
+
     def test_a_probe_of_another_step_is_not_a_node_of_ours(self):
         with self.listening(1) as server:
             doctor = self.start(0, *SHORT)
@@ -199,8 +222,9 @@ class Networks(unittest.TestCase):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddpctl", required=True)
+    parser.add_argument("--ddprun", required=True)
     rest = parser.parse_known_args(namespace=options)[1]
-    options.ddpctl = os.path.abspath(options.ddpctl)
+    options.ddpctl, options.ddprun = map(os.path.abspath, (options.ddpctl, options.ddprun))
     unittest.main(argv=[sys.argv[0], *rest])
 
 

@@ -5,6 +5,8 @@ import os
 
 JOB = 7001
 PATIENCE_S = 120
+# Of a ddprun: a worker that prints the port of the store, and runs on.
+PORT_TELLER = ("--nproc-per-node", "1", "--no-python", "sh", "-c", "echo $MASTER_PORT; exec sleep 3600")
 
 
 class Report:

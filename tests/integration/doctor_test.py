@@ -1,6 +1,6 @@
 """`ddpctl doctor` names what was broken on purpose on one machine: disks, data, sockets, limits.
 
-    doctor_test.py --ddpctl PROGRAM [unittest arguments]
+    doctor_test.py --ddpctl PROGRAM --ddprun PROGRAM [unittest arguments]
 """
 
 import argparse
@@ -17,7 +17,7 @@ import tempfile
 import unittest
 
 import netns
-from doctor_report import PATIENCE_S, Report, environment, step
+from doctor_report import PATIENCE_S, PORT_TELLER, Report, environment, step
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BAD_USAGE = 2
@@ -69,6 +69,16 @@ class OneMachine(Case):
             port = taken.getsockname()[1]
             report = self.examine("--port", str(port))
         report.assert_wrong(f"port {port}", f"(pid {os.getpid()})", "another port")
+
+    def test_a_running_job_that_has_the_port_is_no_fault(self):
+        job = subprocess.Popen([options.ddprun, "--rdzv-id", "x", *PORT_TELLER], cwd=self.room, env=environment(),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(job.communicate)
+        self.addCleanup(job.terminate)  # kill would leave the worker for a moment
+        port = job.stdout.readline().strip()
+        report = self.examine("--port", port)
+        report.assert_well(f"port {port}", "job 'x' is running here: ddprun")
+        report.assert_well(f"port {port}", "a second job on this node needs another port (--master-port)")
 
     def test_names_an_interface_that_is_not_there(self):
         report = self.examine("--interface", "eth-none")
@@ -345,8 +355,9 @@ class Mounts(Case):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddpctl", required=True)
+    parser.add_argument("--ddprun", required=True)
     rest = parser.parse_known_args(namespace=options)[1]
-    options.ddpctl = os.path.abspath(options.ddpctl)
+    options.ddpctl, options.ddprun = map(os.path.abspath, (options.ddpctl, options.ddprun))
     unittest.main(argv=[sys.argv[0], *rest])
 
 

@@ -50,6 +50,11 @@ class Nodes(unittest.TestCase):
         return job
 
 
+    def add_second_network(self):
+        for node in self.network.nodes:
+            node.run("ip", "address", "add", f"10.88.0.{node.index + 1}/24", "dev", "eth0")
+
+
 class Addresses(Nodes):
     def assert_meet_at(self, where, *jobs):
         """Each of `jobs` ends with 0, and its worker has reached the store at `where`."""
@@ -57,10 +62,6 @@ class Addresses(Nodes):
         self.assertEqual([0] * len(jobs), [status for *_, status in ended], ended)
         self.assertEqual({f"rank {rank} at {where}\n" for rank in range(len(jobs))},
                          {out for out, *_ in ended}, ended)
-
-    def add_second_network(self):
-        for node in self.network.nodes:
-            node.run("ip", "address", "add", f"10.88.0.{node.index + 1}/24", "dev", "eth0")
 
     def test_the_endpoint_may_be_an_ipv6_address(self):
         where = self.network[0].address6
@@ -195,6 +196,61 @@ class WhoMayConnect(Nodes):
         address = self.network[0].address
         job = self.start(0, f"{address}:{PORT}", "--max-restarts", "0")
         self.assertIn("waiting for nodes", job.stderr.readline())
+        self.assertIn("closed the connection", self.ping(1, address, str(PORT)))
+
+    def start_two(self, endpoint_host, *flags):
+        """A job of nodes 0 and 1, whose workers wait; the flags are node 0's."""
+        jobs = [self.start(node, f"{endpoint_host}:{PORT}", *(flags if node == 0 else ()), script=str(self.script))
+                for node in range(2)]
+        for job in jobs:
+            self.assertEqual(f"{PORT}\n", job.stdout.readline())
+        return jobs
+
+    def listening(self, node):
+        """Where the programs on that node listen: address -> ports."""
+        places = {}
+        for line in self.network[node].run("ss", "-Hltn").splitlines():
+            host, port = line.split()[3].rsplit(":", 1)
+            places.setdefault(host, set()).add(port)
+        return places
+
+    def test_several_nodes_listen_only_where_the_others_reach_them(self):
+        self.add_second_network()
+        self.start_two(self.network[0].address)
+        self.assertEqual({"127.0.0.1": {str(PORT)}, self.network[0].address: {str(PORT)}}, self.listening(0))
+        later = self.listening(1)
+        self.assertEqual({"127.0.0.1", self.network[1].address}, later.keys())
+        self.assertEqual(later["127.0.0.1"], later[self.network[1].address])
+        self.assertEqual(1, len(later["127.0.0.1"]))
+        self.assertIn("Connection refused", self.ping(2, "10.88.0.1", str(PORT)))
+
+    def test_all_addresses_are_listened_at_only_if_that_is_asked_for(self):
+        self.add_second_network()
+        self.start_two(self.network[0].address, "--bind", "all")
+        self.assertEqual({"*": {str(PORT)}}, self.listening(0))
+
+    def test_one_address_may_be_chosen_to_listen_at(self):
+        self.add_second_network()
+        self.start_two("10.88.0.1", "--bind", "10.88.0.1")
+        self.assertEqual({"127.0.0.1": {str(PORT)}, "10.88.0.1": {str(PORT)}}, self.listening(0))
+
+    def test_a_node_that_is_not_in_the_round_may_not_use_its_store_by_the_local_address_either(self):
+        """The leader does not know from where the workers of another network come. So it once let in everybody."""
+        self.add_second_network()
+        self.start_two(self.network[0].address, "--local-addr", "10.88.0.1")
+        for node in range(2):
+            self.assertEqual("rank 0 at 10.88.0.1", self.ping(node, "10.88.0.1", str(PORT)))
+        for host in ("10.88.0.1", self.network[0].address):
+            self.assertIn("closed the connection", self.ping(2, host, str(PORT)))
+
+    def test_an_agent_of_the_leaders_machine_that_calls_the_loopback_lets_nobody_in(self):
+        """With --local-addr it once looked like a worker's other way."""
+        address = self.network[0].address
+        jobs = [self.start(0, f"localhost:{PORT}", "--local-addr", address, script=str(self.script))
+                for _ in range(2)]
+        for job in jobs:
+            self.assertEqual(f"{PORT}\n", job.stdout.readline())
+        self.assertEqual(f"rank 0 at {address}", self.ping(0, address, str(PORT)))
         self.assertIn("closed the connection", self.ping(1, address, str(PORT)))
 
 

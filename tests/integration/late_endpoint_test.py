@@ -213,6 +213,14 @@ class Late(unittest.TestCase):
         jobs = [self.elastic(0, VIRTUAL, "--rdzv-conf", "is_host=true"), self.elastic(1, VIRTUAL)]
         self.assert_start(jobs, began, [self.network[0].address, VIRTUAL])
 
+    def test_a_virtual_address_with_is_host_and_an_address_to_listen_at(self):
+        """With --bind the endpoint was taken for an own address unseen, so the leader's workers called the virtual one."""
+        self.add_virtual_address()
+        began = time.monotonic()
+        jobs = [self.elastic(0, VIRTUAL, "--rdzv-conf", "is_host=true", "--bind", self.network[0].address),
+                self.elastic(1, VIRTUAL)]
+        self.assert_start(jobs, began, [self.network[0].address, VIRTUAL])
+
     def test_a_virtual_address_that_no_node_is_said_to_host(self):
         self.add_virtual_address()
         jobs = [self.elastic(node, VIRTUAL, "--rdzv-conf", "join_timeout=6") for node in range(2)]

@@ -148,9 +148,9 @@ class AtThePort(Strangers):
             (b"SSH-2.0-OpenSSH_9.2\r\n", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x16\x03\x01\x02\x00\x01", "neither a c10d store client, nor an agent, nor HTTP"),
             (b"\x00" * 5, "closed: "),
-            (b"\xddRN\x04" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
-            (b"\xddRN\x04\x00\x00\x00\x02no", "message: it is not valid JSON"),
-            (b"\xddRL\x04\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
+            (b"\xddRN\x05" + b"\xff" * 4, "a frame of 4294967295 bytes; the limit is 65536"),
+            (b"\xddRN\x05\x00\x00\x00\x02no", "message: it is not valid JSON"),
+            (b"\xddRL\x05\x00\x00\x00\x02{}", "lifeline: hello.job is missing"),
         ):
             with self.subTest(words=words):
                 _, who = self.say(words)
@@ -168,7 +168,7 @@ class AtThePort(Strangers):
         answer, who = self.say(b"\xddRN\x07")
         refusal = json.loads(answer[4:])
         self.assertEqual(("refuse", USAGE), (refusal["type"], refusal["exit_status"]))
-        why = ("the caller speaks version 7 of the agents' protocol, and the node that it called version 4; "
+        why = ("the caller speaks version 7 of the agents' protocol, and the node that it called version 5; "
                "start the same ddprun on every node")
         self.assertEqual(why, refusal["why"])
         self.expect_line(who, why)
@@ -267,9 +267,9 @@ class SecondJob(Strangers):
 class Joining(Strangers):
     """Nodes that do not find each other."""
 
-    def static(self, rank, nodes="2"):
+    def static(self, rank, nodes="2", host="127.0.0.1"):
         own = () if rank is None else ("--node-rank", str(rank))
-        return ("--nnodes", nodes, *own, "--master-addr", "127.0.0.1", "--master-port", str(self.port), "--no-python")
+        return ("--nnodes", nodes, *own, "--master-addr", host, "--master-port", str(self.port), "--no-python")
 
     def test_a_duplicate_node_rank(self):
         for rank in range(2):
@@ -396,13 +396,11 @@ class Joining(Strangers):
 
     # Whatever that program does, the node that must listen there ends before the join timeout.
     def test_a_port_of_this_node_that_another_program_has(self):
-        for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, ""),
-                             (socket.AF_INET6, "::1")):
+        for family, host, endpoint in ((socket.AF_INET, "127.0.0.1", "127.0.0.1"), (socket.AF_INET, "", "127.0.0.1"),
+                                       (socket.AF_INET6, "::1", "[::1]")):
             with self.subTest(host=host), socket.create_server((host, self.port), family=family):
-                self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
-                                    self.used_by_this_test())
-                self.assert_refused(self.run_alone(*self.static(0)), TRY_AGAIN,
-                                    self.used_by_this_test())
+                for words in (self.elastic(host=endpoint, join_timeout=600), self.static(0, host=endpoint)):
+                    self.assert_refused(self.run_alone(*words), TRY_AGAIN, self.used_by_this_test())
         with self.greets(b"HTTP/1.0 200 OK\r\n\r\n{}"):
             self.assert_refused(self.run_alone(*self.elastic(join_timeout=600)), TRY_AGAIN,
                                 self.used_by_this_test())
@@ -524,7 +522,7 @@ class Secrets(Strangers):
                             "127.0.0.1:", "the secrets of the two nodes differ", remedy)
         self.assert_refused(self.run_alone(*self.elastic("2:3"), DDPRUN_SECRET="0123456789abcdef"),
                             USAGE, "the secrets of the two nodes differ", remedy)
-        unproved = "peer did not authenticate"
+        unproved = "the caller does not authenticate, and the node that it called has a secret"
         self.assert_refused(self.run_alone(*self.elastic("2:3")), USAGE, unproved, remedy)
         self.finish_unharmed()
         said = [self.drill.said(node).count(unproved) for node in range(2)]
@@ -534,7 +532,7 @@ class Secrets(Strangers):
         self.start_job(*self.elastic("2:3"))
         secret = self.write("secret", "sixteen bytes or more\n")
         self.assert_refused(self.run_alone(*self.elastic("2:3", "--secret-file", secret)), USAGE,
-                            "the caller has a secret, and the node that it called has none",
+                            "the caller has a secret, and the node that it called does not authenticate",
                             "give every node of the job the same --secret-file")
         self.finish_unharmed()
 

@@ -71,7 +71,7 @@ TEST(Frame, AnotherVersionIsRefusedWithBothVersionsNamed) {
   const auto checked = check_opening("\xDDRN\x07");
   ASSERT_FALSE(checked);
   EXPECT_THAT(checked.error().detail, HasSubstr("version 7"));
-  EXPECT_THAT(checked.error().detail, HasSubstr("version 4"));
+  EXPECT_THAT(checked.error().detail, HasSubstr("version 5"));
 }
 
 }  // namespace

@@ -2,12 +2,17 @@
 
 #include "rendezvous/lifelines.hpp"
 
+#include "base/exit_status.hpp"
+#include "base/run_main.hpp"
+#include "rendezvous/load_mac.hpp"
+#include "tests/rendezvous/brittle_mac.hpp"
 #include "tests/rendezvous/running_agent.hpp"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <set>
+#include <stdexcept>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -19,6 +24,7 @@ using namespace testing;  // NOLINT(google-build-using-namespace): the verbs of 
 using namespace std::chrono_literals;
 using Deed = Holder::Deed;
 
+const std::string kSecret = "sixteen bytes or more";
 constexpr Incarnation kNode{0xA1};
 constexpr Incarnation kMarker{0xFF};
 constexpr Leadership kLeadership{.term = 4, .leader = Incarnation{0x1EAD}};
@@ -323,6 +329,29 @@ TEST_F(HeldLines, OneIsNotClosedByALeaderThatLives) {
   expect_opened(*leader_, kNext.leader);
 }
 
+// The peer would take its end for the death of a leader that lives.
+TEST_F(HeldLines, OneIsNotClosedByAnExceptionInTheWorkForIt) {
+  RawAgent speaker(*leader_, opening_by(kMarker));
+  expect_opened(*leader_, kMarker);
+  hold_ends({kMarker});
+  EXPECT_EQ(speaker.hear_byte(), kHeld);
+  leader_->run_lines([](Lifelines&, Holder& guard) { guard.fail_once(); });
+  speaker.fall_silent();
+  expect_dropped(*leader_, kMarker);
+  leader_->run_lines([](Lifelines& lines, Holder&) { lines.probe(kMarker); });
+  EXPECT_EQ(speaker.hear_byte(), kProbe);
+  const RawAgent other(*leader_, opening_by(kNext.leader));
+  expect_opened(*leader_, kNext.leader);
+}
+
+// The leader would take its end for the death of a node that lives.
+TEST_F(HeldLines, ANodeDoesNotCloseItsLineByAnExceptionInTheWorkForIt) {
+  node_.run_lines([](Lifelines&, Holder& guard) { guard.fail_once(); });
+  leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  expect_nothing_told();  // and its line to the next leader is closed
+  node_.run_lines([](Lifelines& lines, Holder&) { EXPECT_EQ(lines.lines().size(), 1U); });
+}
+
 TEST_F(HeldLines, AnAgentDoesNotSpinWhileItsWorkersHoldTheLineToALeaderThatHasGone) {
   const Descriptor worker = inherited_line(node_);
   leader_->run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
@@ -415,26 +444,123 @@ TEST_F(LifelinesTest, ALineToNobodyIsGivenUp) {
 // Incarnations are in /status for everybody to read. A foreign line in the name of a node whose own
 // line was not open at that moment made its end a proof of a death that never was.
 TEST(Lifelines, AForeignNodeWithoutTheSecretCannotFakeADeath) {
-  const std::string secret = "sixteen bytes or more";
-  RunningAgent leader({}, {}, secret);
+  RunningAgent leader({}, {}, kSecret);
   const LifelineHello genuine{.job = "j", .node = kNode, .leadership = kLeadership, .proof = {}};
-  const std::string guessed = line_proof(load_mac("another secret, as long").value(), genuine);
   LifelineHello earlier = genuine;
   earlier.leadership.term -= 1;
-  const Mac mac = load_mac(secret).value();
-  for (const std::string& proof : {std::string(), guessed, line_proof(mac, earlier)}) {
-    EXPECT_TRUE(RawAgent(leader, opening_by(kMarker, "j", proof)).is_closed());
-    EXPECT_TRUE(RawAgent(leader, opening_by(kNode, "j", proof)).is_closed());
+  const Mac mac = load_mac(kSecret).value();
+  const Mac guess = load_mac("another secret, as long").value();
+  const std::function<std::string(const std::string&)> proofs[] = {
+      [](const std::string&) { return std::string(); },
+      [&](const std::string& nonce) { return line_proof(guess, nonce, genuine); },
+      [&](const std::string& nonce) { return line_proof(mac, nonce, earlier); },
+      [&](const std::string&) { return line_proof(mac, std::string(32, '0'), genuine); }};
+  for (const auto& proof : proofs) {
+    RawAgent liar(leader, opening_of(Protocol::kLifeline));
+    LifelineHello hello = genuine;
+    hello.proof = proof(nonce_of_line(liar.hear_frame()).value());
+    liar.say_bytes(RawAgent::framed(encode(hello)));
+    EXPECT_TRUE(liar.is_closed());
   }
   {
-    RunningAgent node({}, {}, secret);
-    node.run_lines(
-        [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), kLeadership, kNode); });
+    RunningAgent node({}, {}, kSecret);
+    node.run_lines([&](Lifelines& lines, Holder&) {
+      lines.open_line(leader.endpoint(), kLeadership, kNode, mac);
+    });
     expect_opened(leader, kNode);  // the first report of all
   }
   const auto event = leader.next_of_lines();
   ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
   EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).node, kNode);
+}
+
+// Whoever has recorded the line of a node could open it again, while the node's own line is not
+// open, and close it: a proof of a death that never was.
+TEST(Lifelines, ARecordedLineCannotBeOpenedAgain) {
+  RunningAgent leader({}, {}, kSecret);
+  const Mac mac = load_mac(kSecret).value();
+  LifelineHello hello{.job = "j", .node = kNode, .leadership = kLeadership, .proof = {}};
+  {
+    RawAgent node(leader, opening_of(Protocol::kLifeline));
+    hello.proof = line_proof(mac, nonce_of_line(node.hear_frame()).value(), hello);
+    node.say_bytes(RawAgent::framed(encode(hello)));
+    expect_opened(leader, kNode);
+  }
+  const auto ended = leader.next_of_lines();
+  ASSERT_TRUE(ended && std::holds_alternative<Lifelines::LifelineEnded>(*ended));
+  RawAgent replayed(leader, opening_of(Protocol::kLifeline));
+  replayed.say_bytes(RawAgent::framed(encode(hello)));
+  EXPECT_TRUE(nonce_of_line(replayed.hear_frame()));
+  EXPECT_TRUE(replayed.is_closed());
+}
+
+void open_line(
+    RunningAgent& node,
+    const RunningAgent& leader,
+    Incarnation incarnation,
+    const Mac& mac,
+    const Leadership& to = kLeadership) {
+  node.run_lines(
+      [&](Lifelines& lines, Holder&) { lines.open_line(leader.endpoint(), to, incarnation, mac); });
+  EXPECT_EQ(node.next_of_front(), Deed::kHeldLine);
+}
+
+// It ended the watch on all lines, also of those that came later: no death was proved any more.
+TEST(Lifelines, AnExceptionInTheWorkForOneLineClosesThatLineAlone) {
+  Failures failures;
+  RunningAgent leader({}, {}, brittle_key(failures, kSecret), open_in_background);
+  const Mac mac = load_mac(kSecret).value();
+  RunningAgent later({}, {}, kSecret);
+  {
+    RunningAgent earlier({}, {}, kSecret);
+    open_line(earlier, leader, kNode, mac);
+    expect_opened(leader, kNode);
+    RunningAgent unlucky({}, {}, kSecret);
+    failures.in_use = true;
+    open_line(unlucky, leader, kMarker, mac);
+    EXPECT_EQ(unlucky.next_of_front(), Deed::kLetGo);
+    open_line(later, leader, kNext.leader, mac);
+    expect_opened(leader, kNext.leader);
+  }
+  const auto event = leader.next_of_lines();
+  ASSERT_TRUE(event && std::holds_alternative<Lifelines::LifelineEnded>(*event));
+  EXPECT_EQ(std::get<Lifelines::LifelineEnded>(*event).node, kNode);
+}
+
+// Nor was the death of a leader.
+TEST(Lifelines, AnExceptionInTheWorkForALineOfOurOwnClosesThatLineAlone) {
+  Failures failures;
+  RunningAgent leader({}, {}, kSecret);
+  RunningAgent node({}, {}, kSecret);
+  open_line(node, leader, kNode, load_mac(kSecret).value());
+  expect_opened(leader, kNode);
+  const Mac mac = BrittleMac(failures, kSecret);
+  failures.in_use = true;
+  open_line(node, leader, kNode, mac, kNext);
+  EXPECT_EQ(node.next_of_front(), Deed::kLetGo);
+  leader.run_lines([](Lifelines&, Holder& guard) { guard.send_goodbye(); });
+  expect_goodbye(node, kLeadership);
+}
+
+TEST(Lifelines, AnExceptionOfTheHandlerOfEventsEndsTheProcess) {
+  const auto die = [] {
+    report_uncaught_exceptions();
+    RunningAgent leader;
+    leader.handle_lines([](const Lifelines::Event&) { throw std::logic_error("a bug of ours"); });
+    const RawAgent node(leader, opening_by(kNode));
+    leader.next_of_lines();
+  };
+  EXPECT_EXIT(die(), ::testing::ExitedWithCode(kExitDefect), "a bug of ours");
+}
+
+TEST(Lifelines, ALeaderThatSendsNoNonceIsGivenUp) {
+  const RunningAgent leader;  // of a job whose nodes prove nothing
+  RunningAgent node({.handshake = 50ms}, {}, kSecret);
+  node.run_lines([&](Lifelines& lines, Holder&) {
+    lines.open_line(leader.endpoint(), kLeadership, kNode, load_mac(kSecret).value());
+  });
+  EXPECT_EQ(node.next_of_front(), Deed::kHeldLine);
+  EXPECT_EQ(node.next_of_front(), Deed::kLetGo);
 }
 
 TEST(Lifelines, WhoSaysNothingIsClosed) {

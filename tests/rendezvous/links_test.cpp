@@ -2,6 +2,10 @@
 
 #include "rendezvous/links.hpp"
 
+#include "base/exit_status.hpp"
+#include "base/run_main.hpp"
+#include "rendezvous/load_mac.hpp"
+#include "tests/rendezvous/brittle_mac.hpp"
 #include "tests/rendezvous/running_agent.hpp"
 #include "tests/rendezvous/sample_messages.hpp"
 
@@ -15,7 +19,9 @@
 
 #include <exception>
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <poll.h>
@@ -246,7 +252,7 @@ TEST(Links, AnotherVersionIsToldBothVersions) {
   RawAgent other(leader, "\xDDRN\x01");
   const auto answer = other.hear();
   ASSERT_TRUE(answer);
-  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 4"));
+  EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 5"));
   EXPECT_THAT(std::get<Refuse>(*answer).why, HasSubstr("version 1"));
   EXPECT_TRUE(other.is_closed());
 }
@@ -290,19 +296,160 @@ TEST(Links, WithAnotherSecretOrNoneAgentsRefuseAndSayWhatToDo) {
   EXPECT_THAT(differ, HasSubstr("the secrets of the two nodes differ"));
   EXPECT_THAT(differ, HasSubstr(remedy));
   const std::string none = refusal_between("", kSecret);
-  EXPECT_THAT(none, HasSubstr("did not authenticate"));
+  EXPECT_THAT(none, HasSubstr("the caller does not authenticate"));
   EXPECT_THAT(none, HasSubstr(remedy));
   const std::string one = refusal_between(kSecret, "");
-  EXPECT_THAT(one, HasSubstr("the node that it called has none"));
+  EXPECT_THAT(one, HasSubstr("the node that it called does not authenticate"));
   EXPECT_THAT(one, HasSubstr(remedy));
 }
 
 TEST(Links, WhoNeverProvesTheSecretIsClosed) {
   const RunningAgent leader({.handshake = 50ms}, {}, kSecret);
   RawAgent silent(leader);
-  silent.say_bytes(RawAgent::framed("challenge " + std::string(32, 'a')));
+  silent.say_bytes(RawAgent::framed("challenge secret " + std::string(32, 'a')));
   EXPECT_EQ(silent.hear_frame().substr(0, 9), "response ");
   EXPECT_EQ(silent.hear_byte(), '\0');
+}
+
+// It ended all links, and those that came later, while the agent lived on.
+TEST(Links, AnExceptionInTheWorkForOneLinkClosesThatLinkAlone) {
+  Failures failures;
+  RunningAgent leader({}, {}, brittle_key(failures, kSecret), open_in_background);
+  RunningAgent member({}, {}, kSecret);
+  member.call(kCall, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  member.send(kCall, hello_of());
+  Link link{};
+  leader.hears<Hello>(&link);
+  RunningAgent other({}, {}, kSecret);
+  failures.in_use = true;
+  other.call(kCall, leader.endpoint());
+  EXPECT_EQ(other.next_is<Links::Closed>(), kCall);
+  other.call(Link{3}, leader.endpoint());
+  EXPECT_EQ(other.next_is<Links::Connected>(), Link{3});
+  leader.send(link, VoteRequest{.term = 3});
+  EXPECT_EQ(member.hears<VoteRequest>().term, 3);
+}
+
+// Between the connection and its link: the call was neither reported nor forgotten.
+TEST(Links, ACallWhoseWorkThrowsIsReportedAsClosed) {
+  const RunningAgent leader({}, {}, kSecret);
+  Failures failures;
+  RunningAgent member({}, {}, brittle_key(failures, kSecret), open_in_background);
+  failures.in_copying = true;
+  member.call(kCall, leader.endpoint());
+  const auto event = member.next();
+  ASSERT_TRUE(event && std::holds_alternative<Links::Closed>(*event));
+  EXPECT_EQ(std::get<Links::Closed>(*event).link, kCall);
+  EXPECT_EQ(
+      std::get<Links::Closed>(*event).why.detail,
+      leader.endpoint().to_string() + ": internal error: std::bad_alloc");
+  member.call(Link{3}, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), Link{3});
+}
+
+TEST(Links, AnExceptionOfTheHandlerOfEventsEndsTheProcess) {
+  const auto die = [] {
+    report_uncaught_exceptions();
+    RunningAgent leader(
+        {}, [](Links&, const Links::Event&) { throw std::logic_error("a bug of ours"); });
+    RawAgent caller(leader);
+    caller.say(hello_of());
+    leader.next();
+  };
+  EXPECT_EXIT(die(), ::testing::ExitedWithCode(kExitDefect), "a bug of ours");
+}
+
+/// The key of a node with MUNGE. Its credential is no real one; tests/slurm has those.
+AuthKey munge_key(const std::string& key) {
+  return {
+      .method = AuthMethod::kMunge, .mac = load_mac(key).value(), .credential = "sealed:" + key};
+}
+
+/// Opens such a credential.
+asio::awaitable<Result<Mac>> open_sealed(std::string credential, TimePoint /*deadline*/) {
+  co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+  co_return load_mac(credential.substr(credential.find(':') + 1));
+}
+
+asio::awaitable<Result<Mac>> open_none(std::string /*credential*/, TimePoint /*deadline*/) {
+  co_return make_error(Errc::kProtocol, "MUNGE: Invalid credential");
+}
+
+asio::awaitable<Result<Mac>> open_late(std::string /*credential*/, TimePoint /*deadline*/) {
+  co_return make_error(Errc::kTimedOut, "MUNGE: munged does not answer here");
+}
+
+TEST(Links, WithMungeAgentsConnectByTheKeyOfTheCalledOne) {
+  RunningAgent leader({}, {}, munge_key("leader's"), open_sealed);
+  RunningAgent member({}, {}, munge_key("member's"), open_sealed);
+  member.call(kCall, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  member.send(kCall, hello_of());
+  EXPECT_EQ(leader.hears<Hello>().job, "j");
+  const Mac leaders = load_mac("leader's").value();
+  member.run([&](Links& links) { EXPECT_EQ(links.mac_of(kCall)("x"), leaders("x")); });
+}
+
+TEST(Links, ANodeOfAnotherUserIsRefused) {
+  const RunningAgent leader({}, {}, munge_key("leader's"), open_sealed);
+  RunningAgent member({}, {}, munge_key("member's"), open_none);
+  member.call(kCall, leader.endpoint());
+  EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+  const auto refusal = member.hears<Refuse>();
+  EXPECT_EQ(refusal.exit_status, 2);
+  EXPECT_THAT(refusal.why, HasSubstr("peer did not authenticate: MUNGE: Invalid credential; "));
+  EXPECT_EQ(member.next_is<Links::Closed>(), kCall);
+}
+
+// A daemon that hangs may answer the next time, so the node goes on looking for its job.
+TEST(Links, ACallIsOnlyClosedIfMungeDoesNotAnswer) {
+  const RunningAgent leader({}, {}, munge_key("leader's"), open_sealed);
+  RunningAgent member({}, {}, munge_key("member's"), open_late);
+  member.call(kCall, leader.endpoint());
+  const auto event = member.next();
+  ASSERT_TRUE(event && std::holds_alternative<Links::Closed>(*event));
+  EXPECT_FALSE(std::get<Links::Closed>(*event).is_foreign);
+  EXPECT_THAT(std::get<Links::Closed>(*event).why.detail, HasSubstr("munged does not answer"));
+}
+
+TEST(Links, ACallCanBeGivenUpWhileMungeOpensTheKey) {
+  const RunningAgent leader({}, {}, munge_key("leader's"), open_sealed);
+  std::promise<void> asked;
+  const auto open_never =
+      // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): outlives its calls
+      [&asked](std::string /*credential*/, TimePoint /*deadline*/) -> asio::awaitable<Result<Mac>> {
+    asked.set_value();
+    Timer never(co_await asio::this_coro::executor, kNever);
+    co_await never.async_wait(kTuple);
+    co_return make_error(Errc::kTimedOut, "it was cancelled");
+  };
+  RunningAgent member({}, {}, munge_key("member's"), open_never);
+  member.call(kCall, leader.endpoint());
+  asked.get_future().wait();
+  member.close(kCall);
+  member.stop();  // joins what waits for the key
+}
+
+TEST(Links, AMungeNodeAndOneWithoutRefuseEachOtherWithBothNamed) {
+  const auto refusal_of = [](const AuthKey& ours, const AuthKey& theirs) {
+    const RunningAgent leader({}, {}, theirs, open_sealed);
+    RunningAgent member({}, {}, ours, open_sealed);
+    member.call(kCall, leader.endpoint());
+    EXPECT_EQ(member.next_is<Links::Connected>(), kCall);
+    if (ours.method == AuthMethod::kNone) member.send(kCall, hello_of());
+    return member.hears<Refuse>().why;
+  };
+  EXPECT_THAT(
+      refusal_of(munge_key("m"), AuthKey()),
+      HasSubstr("the caller authenticates with MUNGE, and the node that it called does not"));
+  EXPECT_THAT(
+      refusal_of(AuthKey(), munge_key("m")),
+      HasSubstr(
+          "the caller does not authenticate, and the node that it called authenticates with"));
+  EXPECT_THAT(
+      refusal_of(munge_key("m"), key_of(kSecret)),
+      HasSubstr("the caller authenticates with MUNGE, and the node that it called has a secret"));
 }
 
 // A leader that starts its own workers first would delay those of its followers.
@@ -338,6 +485,41 @@ TEST(Links, WhatAHandlerOfEventsHasWrittenCanLeaveBeforeItReturns) {
   context.run();
   EXPECT_EQ(at_once, 0);
   EXPECT_EQ(when_asked, 1);
+}
+
+// A node that is told the end of its link calls again at once; the leader was left waiting for it.
+TEST(Links, ACallerWhoComesWhenTheLastLinkIsClosedAtTheEndIsClosedAsWell) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
+  asio::ip::tcp::socket first(context);
+  asio::ip::tcp::socket second(context);
+  const auto adopt = [&](asio::ip::tcp::socket& caller, Links& links) {
+    caller.connect(acceptor.local_endpoint());
+    links.adopt(Descriptor(acceptor.accept().release()), "");
+  };
+  LinkLimits limits;
+  limits.handshake = 2 * kAgentPatience;
+  Links links(context, limits, [](const Links::Event&) {});
+  asio::cancellation_signal end;
+  bool has_ended = false;
+  const auto ended = [&](const std::exception_ptr& thrown) {
+    if (thrown) std::terminate();
+    has_ended = true;
+  };
+  asio::co_spawn(context, links.serve(), asio::bind_cancellation_slot(end.slot(), ended));
+  adopt(first, links);
+  context.poll();
+  end.emit(asio::cancellation_type::terminal);
+  context.poll();
+  // Always in the queue, so it runs between the end of the first and what that makes run.
+  std::function<void()> call_again = [&] {
+    if (links.connections() > 0) return asio::post(context, call_again);
+    adopt(second, links);
+  };
+  asio::post(context, call_again);
+  first.close();
+  context.run_for(kAgentPatience);
+  EXPECT_TRUE(has_ended);
 }
 
 TEST(Links, AForeignClientIsClosedAndTheOthersAreUnharmed) {

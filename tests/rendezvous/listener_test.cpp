@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -62,6 +64,28 @@ TEST(Listener, OfTwoThatListenAtTheSameMomentOneDoes) {
   take_part(0);
   other.join();
   EXPECT_EQ(rounds_with_one, kRounds);
+}
+
+// A node learns only when it calls others at which of its addresses they reach it. By then another
+// program may have its port there.
+TEST(Listener, AReservedPortIsFreeAtAddressesThatComeLater) {
+  const auto reserved = reserve_port(0);
+  ASSERT_TRUE(reserved) << reserved.error().detail;
+  const std::uint16_t port = port_of(reserved->get());
+  const auto first = listen_on({.host = "127.0.0.1", .port = port});
+  ASSERT_TRUE(first) << first.error().detail;
+  const auto later = listen_on({.host = "127.0.0.2", .port = port});
+  EXPECT_TRUE(later) << later.error().detail;
+}
+
+TEST(Listener, APortWhereAProgramListensCannotBeReserved) {
+  const auto listening = listen_on({.host = "127.0.0.1", .port = 0});
+  ASSERT_TRUE(listening);
+  const std::uint16_t port = port_of(listening->front().get());
+  const auto reserved = reserve_port(port);
+  ASSERT_FALSE(reserved);
+  EXPECT_TRUE(reserved.error().is(Errc::kIo));
+  EXPECT_NE(reserved.error().detail.find("choose another port"), std::string::npos);
 }
 
 TEST(Listener, WithoutADescriptorTheNewcomerIsAcceptedInPlaceOfOneThatMakesWay) {

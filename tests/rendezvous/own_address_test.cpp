@@ -33,6 +33,19 @@ TEST(OwnAddress, TellsANameThatCannotBeResolvedFromAnotherMachine) {
   EXPECT_THAT(unknown.error().detail, HasSubstr("cannot be resolved"));
 }
 
+TEST(OwnEnds, AreTheAddressesThemselvesIfTheyAreOwn) {
+  const auto number = [](const std::string& host) {
+    return numeric_address({.host = host, .port = 0}).value();
+  };
+  EXPECT_EQ(
+      own_ends({number("127.0.0.2"), number("127.0.0.2")}), std::vector<std::string>{"127.0.0.2"});
+  // 192.0.2.1 is nobody's: the route's address, or none without a route.
+  const std::string by_route = source_address({number("192.0.2.1")});
+  EXPECT_EQ(
+      own_ends({number("192.0.2.1")}),
+      by_route.empty() ? std::vector<std::string>() : std::vector<std::string>{by_route});
+}
+
 TEST(InterfaceAddress, IsANumericOneOfThatInterface) {
   const auto address = interface_address("lo", Family::kIpv4);
   ASSERT_TRUE(address);

@@ -69,6 +69,9 @@ class Alone {
       const auto* const note = std::get_if<effects::Note>(&effect);
       if (note != nullptr && note->is_for_all) said_.push_back(note->text);
       if (const auto* const call = std::get_if<effects::Call>(&effect)) called_ = call->link;
+      const auto* const send = std::get_if<effects::Send>(&effect);
+      const auto* const offer = send == nullptr ? nullptr : std::get_if<OfferRound>(&send->message);
+      if (offer != nullptr) offered_hosts_.push_back(offer->hosts);
     }
   }
 
@@ -88,11 +91,14 @@ class Alone {
   JobStatus status() const { return job_status(node_.policy(), *node_.coordinator(), "1.2", now_); }
   /// The messages for all consoles.
   const std::vector<std::string>& said() const { return said_; }
+  /// The hosts in each offer of a round that it sent.
+  const std::vector<std::string>& offered_hosts() const { return offered_hosts_; }
 
  private:
   RendezvousNode node_;
   TimePoint now_ = TimePoint() + 1h;
   Link called_{};
+  std::vector<std::string> offered_hosts_;
   std::vector<std::string> said_;
 };
 
@@ -131,6 +137,25 @@ TEST(RendezvousNode, SaysByWhichAddressesTheNodesAreHere) {
       node.said(),
       ElementsAre(testing::HasSubstr(
           ": n0 (node rank 0), n1 (10.0.0.2:7, node rank 2); missing node ranks: 1; timeout ")));
+}
+
+// A long name was left out and a short one after it was not, so no worker could tell whose it was.
+TEST(RendezvousNode, NamesTheHostsOfARoundUpToTheFirstThatDoesNotFit) {
+  RendezvousPolicy policy = policy_of_one_of_two();
+  policy.nodes = NodeRange(4, 4);
+  Alone node(policy);
+  std::uint64_t number = 2;
+  for (const std::string& host :
+       {std::string("n1"), "n2" + std::string(40'000, 'x'), std::string("n3")}) {
+    Hello hello = hello_of(Incarnation{number}, host);
+    hello.nodes_min = 4;
+    hello.nodes_max = 4;
+    node.feed(RendezvousNode::Received{.link = Link{number}, .message = hello});
+    node.feed(RendezvousNode::Received{.link = Link{number}, .message = WorkerNews()});
+    number += 2;
+  }
+  node.pass(4s);
+  EXPECT_THAT(node.offered_hosts(), ElementsAre("n0,n1", "n0,n1", "n0,n1"));  // to each other node
 }
 
 TEST(RendezvousNode, SaysThatANodeIsNotFitAlsoIfItJoinsARoundThatRuns) {

@@ -4,12 +4,12 @@
 // thread; its events are kept for the test to read.
 
 #include "base/task_scope.hpp"
+#include "rendezvous/auth.hpp"
 #include "rendezvous/blocking_socket.hpp"
 #include "rendezvous/core/frame.hpp"
 #include "rendezvous/core/message_json.hpp"
 #include "rendezvous/lifelines.hpp"
 #include "rendezvous/links.hpp"
-#include "rendezvous/load_mac.hpp"
 #include "rendezvous/store_server.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -27,11 +27,14 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace ddprun::testing {
@@ -81,6 +84,7 @@ class Holder {
         .holds_end = [this](int end) { return !refuses_ && held_.contains(end); },
         .let_go =
             [this](int descriptor) {
+              if (std::exchange(fails_, false)) throw std::bad_alloc();
               held_.erase(descriptor);
               deeds_.push(Deed::kLetGo);
             }};
@@ -94,6 +98,8 @@ class Holder {
   }
 
   void refuse() { refuses_ = true; }
+  /// The next let_go() throws, as one whose memory has run out.
+  void fail_once() { fails_ = true; }
   std::optional<Deed> next() { return deeds_.next(); }
 
  private:
@@ -103,9 +109,15 @@ class Holder {
   }
 
   bool refuses_ = false;
+  bool fails_ = false;
   std::map<int, Descriptor> held_;  // by the number it has in the agent
   EventQueue<Deed> deeds_;
 };
+
+/// The key of an agent with this secret; "": it proves nothing.
+inline AuthKey key_of(const std::string& secret) {
+  return make_auth_key(secret.empty() ? AuthChoice::kNone : AuthChoice::kSecret, secret).value();
+}
 
 class RunningAgent {
  public:
@@ -117,6 +129,14 @@ class RunningAgent {
       Answers answers = {},
       const std::string& secret = {},
       bool trusts_end = true)
+      : RunningAgent(limits, std::move(answers), key_of(secret), open_in_background, trusts_end) {}
+
+  RunningAgent(
+      const LinkLimits& limits,
+      Answers answers,
+      const AuthKey& key,
+      Links::OpenKey open_key,
+      bool trusts_end = true)
       : answers_(std::move(answers)),
         stop_(context_, kNever),
         links_(
@@ -126,15 +146,19 @@ class RunningAgent {
               if (answers_) answers_(links_, event);
               events_.push(event);
             },
-            load_mac(secret).value()),
+            key,
+            std::move(open_key)),
         lines_(
             context_,
             {.job = "j",
-             .mac = load_mac(secret).value(),
+             .key = key,
              .trusts_end = trusts_end,
              .limits = {.lines_max = limits.connections_max, .handshake = limits.handshake},
              .holders = guard_.holders(),
-             .on_event = [this](const Lifelines::Event& event) { line_events_.push(event); }}) {
+             .on_event = [this](const Lifelines::Event& event) {
+               if (handle_lines_) handle_lines_(event);
+               line_events_.push(event);
+             }}) {
     StoreServerOptions options;
     options.endpoint = {.host = "127.0.0.1", .port = 0};
     options.for_agents = [this](Protocol protocol, Descriptor socket, std::string received) {
@@ -175,6 +199,11 @@ class RunningAgent {
   }
   void run_lines(const std::function<void(Lifelines&, Holder&)>& deed) {
     on_thread([&] { deed(lines_, guard_); });
+  }
+
+  /// What it does with events of its lifelines, on its own thread, before the test reads them.
+  void handle_lines(const std::function<void(const Lifelines::Event&)>& handle) {
+    on_thread([&] { handle_lines_ = handle; });
   }
 
   void send(Link link, const Message& message) {
@@ -238,6 +267,7 @@ class RunningAgent {
 
   Answers answers_;
   EventQueue<Links::Event> events_;
+  std::function<void(const Lifelines::Event&)> handle_lines_;
   EventQueue<Lifelines::Event> line_events_;
 
   asio::io_context context_{1};
@@ -302,6 +332,8 @@ class RawAgent {
     leave();
   }
   void leave() { socket_.release(); }
+  /// Ends as leave() does, but still hears.
+  void fall_silent() { EXPECT_EQ(::shutdown(socket_.native_handle(), SHUT_WR), 0); }
 
   /// Whether the connection ends without another message.
   bool is_closed() { return !hear().has_value(); }

@@ -22,6 +22,21 @@ RendezvousPolicy policy_of(bool bootstraps) {
   return policy;
 }
 
+/// The node that `node` has called by `out` leads.
+void welcome_by_leader(RendezvousNode& node, Effects& out) {
+  Link called{};
+  for (const Effect& effect : out) {
+    if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
+  }
+  Welcome welcome;
+  welcome.term = 1;
+  welcome.leader.incarnation = Incarnation{7};
+  welcome.leader.listens = {.host = "10.0.0.9", .port = 29400};
+  welcome.lease = std::chrono::seconds(3);
+  node.apply(RendezvousNode::Connected{.link = called}, kNow, out);
+  node.apply(RendezvousNode::Received{.link = called, .message = welcome}, kNow, out);
+}
+
 TEST(StatusPage, OfTheLeaderIsTheStatus) {
   RendezvousNode peer(policy_of(true));
   Effects out;
@@ -29,7 +44,7 @@ TEST(StatusPage, OfTheLeaderIsTheStatus) {
   const HttpPage page = status_page(peer, "1.2", kNow);
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.content_type, "application/json");
-  const auto status = parse_status(page.body);
+  const auto status = parse_status(*page.body);
   ASSERT_TRUE(status) << status.error().detail;
   EXPECT_EQ(status->job, "run7");
   EXPECT_EQ(status->version, "1.2");
@@ -41,21 +56,39 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
   peer.apply(RendezvousNode::Begin{}, kNow, out);
   EXPECT_EQ(status_page(peer, "1.2", kNow).status, 503);
 
-  ASSERT_FALSE(out.empty());
-  Link called{};
-  for (const Effect& effect : out) {
-    if (const auto* const call = std::get_if<effects::Call>(&effect)) called = call->link;
-  }
-  Welcome welcome;
-  welcome.term = 1;
-  welcome.leader.incarnation = Incarnation{7};
-  welcome.leader.listens = {.host = "10.0.0.9", .port = 29400};
-  welcome.lease = std::chrono::seconds(3);
-  peer.apply(RendezvousNode::Connected{.link = called}, kNow, out);
-  peer.apply(RendezvousNode::Received{.link = called, .message = welcome}, kNow, out);
+  welcome_by_leader(peer, out);
   const HttpPage page = status_page(peer, "1.2", kNow);
   EXPECT_EQ(page.status, 307);
   EXPECT_EQ(page.location, "http://10.0.0.9:29400/status");
+}
+
+TEST(StatusPages, ThePublicOneOfALeaderHasOnlyTheState) {
+  RendezvousNode leader(policy_of(true));
+  Effects out;
+  leader.apply(RendezvousNode::Begin{}, kNow, out);
+  const HttpPage page = StatusPages(leader, "1.2").public_page(kNow);
+  EXPECT_EQ(page.status, 200);
+  EXPECT_EQ(
+      *page.body,
+      "{\"state\":\"gathering\",\"is_one_node\":false,\"hint\":\"the job's user sees the rest by: "
+      "ddpctl status HOST:PORT\"}\n");
+  const auto status = parse_public_status(*page.body);
+  ASSERT_TRUE(status) << status.error().detail;
+  EXPECT_EQ(status->state, JobStatus::State::kGathering);
+  EXPECT_FALSE(parse_status(*page.body));
+}
+
+TEST(StatusPages, ThePublicOneOfAnotherNodeDoesNotNameTheLeader) {
+  RendezvousNode peer(policy_of(false));
+  Effects out;
+  peer.apply(RendezvousNode::Begin{}, kNow, out);
+  const StatusPages pages(peer, "1.2");
+  EXPECT_EQ(pages.public_page(kNow).status, 503);
+  welcome_by_leader(peer, out);
+  const HttpPage page = pages.public_page(kNow);
+  EXPECT_EQ(page.status, 401);
+  EXPECT_FALSE(page.location);
+  EXPECT_EQ(page.body->find("10.0.0.9"), std::string::npos) << *page.body;
 }
 
 // Each request made a page of its own, on the thread that answers heartbeats.
@@ -65,10 +98,11 @@ TEST(StatusPages, OneIsMadeOnceInAHeartbeatIntervalHoweverManyAsk) {
   leader.apply(RendezvousNode::Begin{}, kNow, out);
   StatusPages pages(leader, "1.2");
   const auto nodes_at = [&](TimePoint now) {
-    const auto status = parse_status(pages.page(now).body);
+    const auto status = parse_status(*pages.page(now).body);
     return status ? status->nodes.size() : 0;
   };
   EXPECT_EQ(nodes_at(kNow), 1U);
+  EXPECT_EQ(pages.page(kNow).body, pages.page(kNow).body) << "a copy for each";
   Hello hello;
   hello.job = "run7";
   hello.node.incarnation = Incarnation{2};
@@ -85,7 +119,7 @@ TEST(StatusPages, OneIsMadeOnceInAHeartbeatIntervalHoweverManyAsk) {
       RendezvousNode::Signalled{.signal = 15, .whole_job = true},
       kNow + std::chrono::milliseconds(201),
       out);
-  const auto ended = parse_status(pages.page(kNow + std::chrono::milliseconds(202)).body);
+  const auto ended = parse_status(*pages.page(kNow + std::chrono::milliseconds(202)).body);
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->state, JobStatus::State::kEnded);
 }

@@ -57,6 +57,21 @@ TEST(StoreParser, AnswersTheGoldenFramesInOnePiece) {
   EXPECT_EQ(world.hear(1), replies);
 }
 
+TEST(StoreParser, KeepsNothingOfARequestThatWasCarriedOut) {
+  const std::string value(100'000, 'v');
+  const Pairs pairs(1'000, {std::string(1'000, 'k'), value.substr(0, 300)});
+  const StoreLimits limits;
+  StoreParser parser(limits);
+  for (const std::string& bytes : {validate(), multi_set(pairs), compare_set("k", value, value)}) {
+    std::string_view input = bytes;
+    ASSERT_TRUE(parser.read(input).value());
+    parser.carried_out();
+  }
+  EXPECT_EQ(parser.request().keys.bytes(), 0U);
+  EXPECT_TRUE(parser.request().values.empty());
+  EXPECT_EQ(parser.request().value.size() + parser.request().expected.size(), 0U);
+}
+
 TEST(StoreParser, RefusesEverythingBeforeValidate) {
   for (const int code : {0x01, 0x03, 0x07, 0x16, 0xFF}) {
     StoreWorld world;

@@ -10,10 +10,8 @@
 
 #include <deque>
 #include <mutex>
-#include <optional>
 #include <random>
 #include <set>
-#include <stdexcept>
 
 namespace ddprun {
 namespace {
@@ -432,31 +430,6 @@ TEST_F(StoreServerTest, OnlyWhoHasAccessMayUseTheStore) {
   EXPECT_TRUE(ask_from("127.0.0.3"));
 }
 
-TEST(StoreServer, ServesThePagesItWasGiven) {
-  StoreServerOptions options;
-  options.pages = [](std::string_view path) -> std::optional<HttpPage> {
-    if (path == "/away") {
-      return HttpPage{.content_type = "", .body = "", .status = 307, .location = "http://there/"};
-    }
-    if (path != "/status") return std::nullopt;
-    return HttpPage{.content_type = "application/json", .body = "{\"round\":3}"};
-  };
-  const RunningStore store(std::move(options));
-  RawClient asks(store, "GET /status?now HTTP/1.1\r\n\r\n");
-  const std::string page = asks.hear(4'096);
-  EXPECT_TRUE(page.starts_with("HTTP/1.1 200 ")) << page;
-  EXPECT_NE(page.find("Content-Type: application/json\r\n"), std::string::npos) << page;
-  EXPECT_TRUE(page.ends_with("\r\n\r\n{\"round\":3}")) << page;
-  RawClient head(store, "HEAD /status HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(head.hear(4'096).ends_with("\r\n\r\n"));
-  RawClient away(store, "GET /away HTTP/1.1\r\n\r\n");
-  const std::string way = away.hear(4'096);
-  EXPECT_TRUE(way.starts_with("HTTP/1.1 307 ")) << way;
-  EXPECT_NE(way.find("\r\nLocation: http://there/\r\n"), std::string::npos) << way;
-  RawClient other(store, "GET /nothing HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(other.hear(4'096).starts_with("HTTP/1.1 404 "));
-}
-
 // Two hundred clients that began a request of 256 MiB each and never ended it took 50 GiB.
 TEST(StoreServer, ClosesTheConnectionWhoseRequestExceedsWhatAllMayHold) {
   const RunningStore store(StoreLimits{.held_bytes_max = 1U << 20U});
@@ -505,20 +478,6 @@ TEST(StoreServer, MembersDoNotMakeWay) {
   EXPECT_TRUE(second.has_heard_all());
 }
 
-// It ended all later requests too, and was thrown again at the end: a good job exited with 70.
-TEST(StoreServer, APageThatThrowsCostsNoOtherRequest) {
-  StoreServerOptions options;
-  options.pages = [](std::string_view path) -> std::optional<HttpPage> {
-    if (path == "/status") throw std::runtime_error("no memory");
-    return std::nullopt;
-  };
-  const RunningStore store(std::move(options));
-  RawClient asks(store, "GET /status HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(asks.is_closed());
-  RawClient healthy(store, "GET /healthz HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(healthy.hear(4'096).starts_with("HTTP/1.1 200 "));
-}
-
 TEST_F(StoreServerTest, WhoWaitsForWhatWillNotComeIsToldAndOthersAreLeftAlone) {
   RawClient waiting(store_);
   RawClient in_barrier(store_);
@@ -543,19 +502,6 @@ TEST_F(StoreServerTest, AWaiterSeesTheEndWhenTheServerStops) {
   store_.stop();
   served_ = false;
   EXPECT_TRUE(waiter.is_closed());
-}
-
-TEST_F(StoreServerTest, AnswersHealthOverHttp) {
-  RawClient healthy(store_, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_TRUE(healthy.hear(4'096).starts_with("HTTP/1.1 200 "));
-  RawClient cut(store_, "GE");
-  cut.say("T /nothing HTTP/1.1\r\n");
-  cut.say("\r\n");
-  EXPECT_TRUE(cut.hear(4'096).starts_with("HTTP/1.1 404 "));
-  RawClient post(store_, "POST /healthz HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(post.hear(4'096).starts_with("HTTP/1.1 405 "));
-  RawClient endless(store_, "GET /" + std::string(100'000, 'x'));
-  EXPECT_TRUE(endless.is_closed());
 }
 
 TEST(StoreServer, NamesAPortThatIsTaken) {

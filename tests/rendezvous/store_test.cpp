@@ -363,6 +363,29 @@ TEST(Store, LimitsHowMuchIsWaitedFor) {
   EXPECT_TRUE(world.why(2).is(Errc::kLimit));
 }
 
+// Names of 8 KiB were counted as any other: two hundred clients could wait for terabytes of them.
+TEST(Store, LimitsTheBytesOfWhatIsWaitedFor) {
+  StoreWorld world({.waited_bytes_max = 20'000});
+  const std::string first(8'000, 'a');
+  const std::string second(8'000, 'b');
+  world.say(1, wait({first, second}));
+  world.say(2, wait({std::string(8'000, 'c')}));
+  world.say(3, barrier(std::string(8'000, 'c'), 2));
+  EXPECT_FALSE(world.closed(1));
+  EXPECT_TRUE(world.why(2).is(Errc::kLimit));
+  EXPECT_TRUE(world.why(3).is(Errc::kLimit));
+  // Whatever ends a wait gives its bytes back.
+  world.say(4, set(first, "1") + wait({second}));
+  world.say(5, barrier("n", 2) + ping(1));
+  EXPECT_FALSE(world.closed(4));
+  world.say(6, set(second, "1") + barrier("n", 2));
+  world.say(7, wait({"never"}));
+  world.leave(5);
+  world.leave(6);
+  world.leave(7);
+  EXPECT_EQ(world.store().bytes(), world.store().stored_bytes());
+}
+
 // A reader that took nothing, and a writer that deleted what it read, held any amount of memory.
 TEST(Store, AValueThatWasDeletedCountsUntilItsReadersHaveTakenIt) {
   const StoreLimits limits{.stored_bytes_max = 200'000};

@@ -154,6 +154,7 @@ class StoreWorld {
                                           client.replies,
                                           released)
                                     : Result<void>(complete.error());
+      client.parser.carried_out();
       for (const Link link : released) {
         clients_.at(static_cast<int>(link)).replies.put_u8(kStopWaiting);
       }

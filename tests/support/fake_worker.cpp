@@ -11,6 +11,12 @@
 //   child TEXT FILE  a child in this process group that ignores SIGTERM and hangs; notes its pid
 //   daemon TEXT FILE a grandchild in its own session that ignores SIGTERM, SIGHUP and SIGINT
 //                    and hangs; waits until it has noted its pid
+//   chain N          N processes, each the child of the one before and in its own session; waits
+//                    until all run
+//   crowd N          N children that hang
+//   headless TEXT FILE  a child in its own session whose first thread has ended, and another hangs;
+//                    notes its pid
+//   hold FILE        opens a FIFO for writing, and keeps it open, as do all that it forks later
 //   read FILE        waits for one byte from a FIFO
 //   attempt N        hangs unless this is attempt N
 //   rank N           hangs unless this is rank N
@@ -27,9 +33,11 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -127,6 +135,43 @@ void be_a_daemon(const char* text, const char* path) {
   if (::read(ready[0], &byte, 1) != 1) broken("daemon");
 }
 
+void be_a_chain(int length) {
+  std::array<int, 2> ready{};
+  if (::pipe(ready.data()) != 0) broken("pipe");
+  for (int left = length; left > 0; --left) {
+    const pid_t next = ::fork();
+    if (next < 0) broken("fork");
+    if (next > 0 && left < length) hang();
+    if (next > 0) {
+      char byte = 0;
+      if (::read(ready[0], &byte, 1) != 1) broken("chain");
+      return;
+    }
+    ::setsid();
+  }
+  write_all(ready[1], "x");
+  hang();
+}
+
+void be_a_crowd(int size) {
+  for (int left = size; left > 0; --left) {
+    const pid_t child = ::fork();
+    if (child < 0) broken("fork");
+    if (child == 0) hang();
+  }
+}
+
+void be_headless(const char* text, const char* path) {
+  if (::fork() != 0) return;
+  ::setsid();
+  std::thread([text, path, first = ::pthread_self()] {
+    ::pthread_join(first, nullptr);
+    note(path, text);
+    hang();
+  }).detach();
+  ::pthread_exit(nullptr);
+}
+
 void flood(long long bytes) {
   const std::string block(1 << 16, 'x');
   for (; bytes > 0; bytes -= static_cast<long long>(block.size())) {
@@ -198,6 +243,16 @@ void do_process_word(std::string_view word, Script& script) {
   } else if (word == "daemon") {
     const char* text = script.word();
     be_a_daemon(text, script.word());
+  } else if (word == "chain") {
+    be_a_chain(script.number());
+  } else if (word == "headless") {
+    const char* text = script.word();
+    be_headless(text, script.word());
+  } else if (word == "crowd") {
+    be_a_crowd(script.number());
+  } else if (word == "hold") {
+    const char* path = script.word();
+    if (::open(path, O_WRONLY | O_CLOEXEC) < 0) broken(path);
   } else if (word == "attempt") {
     if (!is("TORCHELASTIC_RESTART_COUNT", script.word())) hang();
   } else if (word == "rank") {

@@ -270,7 +270,7 @@ void report_descriptors() {
     std::array<char, 64> path{};
     std::array<char, 128> target{};
     static_cast<void>(std::snprintf(path.data(), path.size(), "/proc/self/fd/%d", descriptor));
-    static_cast<void>(::readlink(path.data(), target.data(), target.size() - 1));
+    [[maybe_unused]] const ssize_t got = ::readlink(path.data(), target.data(), target.size() - 1);
     log_line(
         "open node=%d depth=%d %d %s\n", static_cast<int>(node), depth, descriptor, target.data());
   }

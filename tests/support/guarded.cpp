@@ -10,13 +10,19 @@
 //   running 0|1              whether workers are reported as running
 //   read FILE                waits for one byte from a FIFO
 //   stop                     stops itself, as a debugger would
+//   hungry                   once it has nothing else to do, an allocation ends it by SIGABRT; it
+//                            then prints "hungry"
 //   exit N                   ends with status N
+//
+// An allocation ends the guard by SIGABRT, from the first fork of an agent on.
 
 #include "agent/guard_client.hpp"
 #include "agent/process.hpp"
+#include "base/descriptor.hpp"
 #include "base/log.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/listener.hpp"
+#include "tests/support/no_allocation.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -36,6 +42,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -64,6 +71,8 @@ class Script {
     }
   }
 
+  bool is_hungry() const { return is_hungry_; }
+
  private:
   const std::string& word() { return words_.at(next_++); }
   int number() { return std::atoi(word().c_str()); }
@@ -90,6 +99,8 @@ class Script {
       read_byte(word());
     } else if (what == "stop") {
       ::raise(SIGSTOP);
+    } else if (what == "hungry") {
+      is_hungry_ = true;
     } else if (what == "exit") {
       std::exit(number());
     } else {
@@ -138,6 +149,7 @@ class Script {
   std::vector<std::string> words_;
   std::size_t next_ = 0;
   int line_ = -1;
+  bool is_hungry_ = false;
   std::deque<Descriptor> lines_;
   std::vector<Process> workers_;
 };
@@ -158,7 +170,9 @@ int run(int argc, char** argv) {
   sigset_t blocked = signals;
   ::sigaddset(&blocked, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &blocked, nullptr);
+  if (::pthread_atfork(nullptr, forbid_allocation, allow_allocation) != 0) return 98;
   auto process = fork_agent(signals);
+  allow_allocation();
   if (const auto* guard = std::get_if<GuardEnded>(&process)) return guard->exit_status;
   ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);  // handled only by the guard
   raise_descriptor_limit();
@@ -166,6 +180,12 @@ int run(int argc, char** argv) {
   GuardClient guard(context, std::move(std::get<AgentBegins>(process)));
   Script script(guard, argc, argv);
   asio::co_spawn(context, be_the_agent(guard, script), [](const std::exception_ptr&) {});
+  while (!script.is_hungry() && context.run_one() > 0) {}
+  if (script.is_hungry()) {
+    context.poll();
+    forbid_allocation();
+    write_all(STDOUT_FILENO, "hungry\n");
+  }
   context.run();
   return 0;
 }

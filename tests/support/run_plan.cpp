@@ -27,6 +27,8 @@ int read_flag(ddprun::LaunchPlan& plan, const std::string& flag, const std::stri
     plan.notice.forward = std::atoi(value.c_str());  // its number
   } else if (flag == "--log-dir") {
     plan.streams.log_directory = value;
+  } else if (flag == "--redirects" && value == "3") {
+    plan.streams.all = {.out = ddprun::StreamMode::kFile, .err = ddprun::StreamMode::kFile};
   } else {
     return 1;
   }

@@ -32,7 +32,7 @@ ALLOWED_IN_LAUNCHER = {
     "launcher/ctl/reports": r"launcher/ctl/core",
     "launcher/ctl/snapshot": r"launcher/ctl/core",
     "launcher/ctl/stage": r"launcher/ctl/core",
-    "launcher/ctl/status": r"launcher/ctl/core",
+    "launcher/ctl/status": r"launcher/ctl/core|launcher/flags",  # reads the job's secret as ddprun does
     "launcher/ctl/submit": r"launcher/ctl/core",
 }
 
@@ -46,7 +46,7 @@ LIBRARIES = {
     "torch": (r"(torch|ATen|c10|caffe2|gloo)/", r"trainer/(?!core/)"),
     "CUDA and NCCL": (r"(cuda|nccl|nvml|nvtx|(ATen|c10)/cuda/|torch/csrc/\S*NCCL)", r"trainer/cuda/"),
     "Boost.Asio": (r"boost/asio", r"(?!base/)|base/(deadline|task_scope)\.(hpp|cpp)$"),
-    "Boost.Beast": (r"boost/beast", r"rendezvous/http_(get|session)\.cpp$"),
+    "Boost.Beast": (r"boost/beast", r"rendezvous/http_(get|sessions)\.cpp$"),
     "Boost.JSON": (r"boost/json", r"rendezvous/core/json_reader\.cpp$"),
     "Boost.Process": (r"boost/process", r"agent/process\.cpp$"),
     "nlohmann/json": (r"nlohmann/", r".*\.cpp$"),
@@ -222,7 +222,7 @@ class TheRuleItself(unittest.TestCase):
         self.assert_refused("agent/agent.cpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/process.hpp", "<boost/process/v2.hpp>")
         self.assert_refused("agent/events.hpp", "<nlohmann/json.hpp>")
-        self.assert_refused("rendezvous/http_session.hpp", "<boost/beast/http.hpp>")
+        self.assert_refused("rendezvous/http_sessions.hpp", "<boost/beast/http.hpp>")
         self.assert_refused("rendezvous/core/json_reader.hpp", "<boost/json.hpp>")
         self.assert_refused("launcher/ddprun.cpp", "<CLI/CLI.hpp>")
         self.assert_refused("launcher/ctl/stage/stage.cpp", "<archive.h>")

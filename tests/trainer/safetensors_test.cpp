@@ -158,6 +158,11 @@ TEST(Safetensors, RefusesANameThatStandsThereTwice) {
   EXPECT_THAT(
       refusal(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0],"dtype":"F64"}})", 0),
       HasSubstr("'dtype' twice"));
+  EXPECT_THAT(
+      refusal(
+          R"({"a":{"dtype":"U8","other":[{"x":1}],"shape":[0],"data_offsets":[0,0],"dtype":"F64"}})",
+          0),
+      HasSubstr("'dtype' twice"));
 }
 
 TEST(Safetensors, RefusesAHeaderBeyondTheLimit) {

@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kHeaderBytes = 128;
 constexpr std::size_t kTagBytes = 8;
 constexpr std::size_t kInflatedBytesMax = std::size_t{64} << 20U;
+constexpr std::size_t kValuesMax = 1'000'000;  // of a table; ImageNet's has 15,000
 constexpr std::size_t kFieldsMax = 1000;
 
 /// The type of a data element.
@@ -237,6 +238,16 @@ Result<MatTable> table_of(Matrix matrix) {
   auto fields = fields_of(matrix.rest);
   if (!fields) return fields.error();
   if (fields->empty()) return corrupt(fmt::format("'{}' has no fields", matrix.name));
+  if (matrix.count > kValuesMax / fields->size()) {
+    return make_error(
+        Errc::kLimit,
+        fmt::format(
+            "'{}' has {} structs of {} fields; the limit is {} values",
+            matrix.name,
+            matrix.count,
+            fields->size(),
+            kValuesMax));
+  }
   MatTable table{.fields = *std::move(fields), .rows = {}};
   for (std::uint64_t row = 0; row < matrix.count; ++row) {
     std::vector<MatValue>& values = table.rows.emplace_back();
@@ -255,7 +266,8 @@ struct EndInflate {
   void operator()(z_stream* stream) const { ::inflateEnd(stream); }
 };
 
-Result<std::string> inflated(std::string_view packed) {
+/// At most `room` bytes, which it takes from there.
+Result<std::string> inflated(std::string_view packed, std::size_t& room) {
   z_stream stream{};
   if (::inflateInit(&stream) != Z_OK) return make_errno_error(ENOMEM, "zlib");
   const std::unique_ptr<z_stream, EndInflate> ended(&stream);
@@ -265,7 +277,7 @@ Result<std::string> inflated(std::string_view packed) {
   constexpr std::size_t kChunkBytes = std::size_t{1} << 20U;
   std::string content;
   for (int code = Z_OK; code != Z_STREAM_END;) {
-    if (content.size() >= kInflatedBytesMax) {
+    if (content.size() >= room) {
       return make_error(
           Errc::kLimit,
           fmt::format("it is larger than {} bytes after decompression", kInflatedBytesMax));
@@ -280,6 +292,7 @@ Result<std::string> inflated(std::string_view packed) {
     if (code != Z_STREAM_END && !goes_on)
       return corrupt("its compressed data is damaged or truncated");
   }
+  room -= std::min(room, content.size());
   return content;
 }
 
@@ -294,8 +307,9 @@ Result<std::optional<MatTable>> find_in(const Element& element, std::string_view
   return std::optional(*std::move(table));
 }
 
-Result<std::optional<MatTable>> find_in_packed(const Element& packed, std::string_view variable) {
-  const auto content = inflated(packed.data);
+Result<std::optional<MatTable>> find_in_packed(
+    const Element& packed, std::string_view variable, std::size_t& room) {
+  const auto content = inflated(packed.data, room);
   if (!content) return content.error();
   const auto element = Elements(*content).next();
   if (!element) return element.error();
@@ -321,11 +335,12 @@ Result<MatTable> read_mat_table(std::string_view file, std::string_view variable
     return corrupt("it is not a little-endian MATLAB file of level 5");
   }
   Elements elements(file.substr(kHeaderBytes));
+  std::size_t room = kInflatedBytesMax;  // of all variables, since each is decompressed
   while (!elements.at_end()) {
     const auto element = elements.next();
     if (!element) return element.error();
     const bool is_packed = element->type == Type::kCompressed;
-    auto found = is_packed ? find_in_packed(*element, variable) : find_in(*element, variable);
+    auto found = is_packed ? find_in_packed(*element, variable, room) : find_in(*element, variable);
     if (!found) return found.error();
     auto& table = *found;
     if (table) return *std::move(table);

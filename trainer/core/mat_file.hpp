@@ -30,7 +30,7 @@ struct MatTable {
 
 /// The variable `variable` of a file. Fails with kCorrupt if it does not exist or is not an array
 /// of structs, or if the file is damaged, truncated, or of another level or byte order; with kLimit
-/// if the file or its decompressed data exceed 64 MiB.
+/// if the file or all its decompressed data exceed 64 MiB, or the table a million values.
 Result<MatTable> read_mat_table(std::string_view file, std::string_view variable);
 
 }  // namespace ddprun

@@ -66,9 +66,10 @@ Result<Json> parse_header(std::string_view text) {
       names.resize(static_cast<std::size_t>(depth) + 1);
       names.back().clear();
     }
-    if (event == Json::parse_event_t::key &&
-        !names.back().insert(parsed.get_ref<const std::string&>()).second) {
-      twice = parsed.get<std::string>();
+    if (event == Json::parse_event_t::key) {
+      names.resize(static_cast<std::size_t>(depth));  // without those of a list that has ended
+      const auto& name = parsed.get_ref<const std::string&>();
+      if (!names.back().insert(name).second) twice = name;
     }
     if (event == Json::parse_event_t::object_end) names.resize(static_cast<std::size_t>(depth));
     return true;

@@ -2,7 +2,9 @@
 
 #include "base/deadline.hpp"
 #include "base/task_scope.hpp"
+#include "rendezvous/errand.hpp"
 #include "rendezvous/name_service.hpp"
+#include "rendezvous/status_client.hpp"
 #include "rendezvous/tcp.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -28,6 +30,9 @@ constexpr auto kAcceptAgainAfter = std::chrono::milliseconds(10);
 // The second and third probe are for a node that did not listen yet at the first: one when half of
 // the time is over, one when that node connects here.
 constexpr int kProbesMax = 3;
+
+// For the program that listens in place of a doctor to say which job it is of, if any.
+constexpr Duration kJobLimit = std::chrono::seconds(5);
 
 using Transferred = std::tuple<boost::system::error_code, std::size_t>;
 
@@ -77,7 +82,7 @@ struct ProbedNode {
   int probes = 0;
   bool is_due = true;  // or being probed
 
-  bool is_connected() const { return !result.error && result.was_heard; }
+  bool is_connected() const { return !result.error && (result.was_heard || !result.can_be_heard); }
 
   /// Another probe may succeed after a failed one.
   bool may_be_probed_again() const { return result.error && probes < kProbesMax && !is_due; }
@@ -106,6 +111,9 @@ class ConnectivityCheck {
 
   asio::awaitable<void> run(std::vector<Descriptor> listening) {
     TaskScope scope(context_.get_executor());
+    for (ProbedNode& node : nodes_) {
+      node.result.can_be_heard = !listening.empty();
+    }
     for (Descriptor& socket : listening) {
       scope.spawn(accept_callers({context_, tcp::v6(), socket.release()}, scope));
     }
@@ -150,10 +158,13 @@ class ConnectivityCheck {
       ++probed.probes;
       const Endpoint endpoint{.host = probed.result.node, .port = port_};
       const auto clocks = co_await probe(endpoint);
+      std::optional<std::string> job;
+      if (!clocks && clocks.error().is(Errc::kProtocol)) job = co_await find_job(endpoint);
       // A probe that the end cut short shows nothing; the result of the one before it counts.
-      if (is_over_ && !clocks) co_return;
+      if (is_over_ && !clocks && !job) co_return;
       probed.is_due = false;
-      probed.result.error = clocks ? std::nullopt : std::optional(clocks.error());
+      probed.result.error = clocks || job ? std::nullopt : std::optional(clocks.error());
+      probed.result.job = std::move(job);
       if (clocks) probed.result.ahead = clocks->ahead;
       if (clocks) probed.result.doubt = clocks->doubt;
       take_news_of(node);
@@ -174,6 +185,19 @@ class ConnectivityCheck {
     const auto theirs = Greeting::parse(line);
     if (!theirs) co_return theirs.error();
     co_return compare(ours.clock_ns, theirs->clock_ns, wall_clock_ns());
+  }
+
+  /// The job whose ddprun listens at `endpoint`, which is no doctor; none if it is another program.
+  asio::awaitable<std::optional<std::string>> find_job(Endpoint endpoint) {
+    const TimePoint deadline = Clock::now() + std::min(limits_.probe, kJobLimit);
+    const auto asked = Errand<std::string>::begin(
+        "cannot ask which job is running",
+        [endpoint, deadline] { return job_at(endpoint, deadline); });
+    if (!asked) co_return std::nullopt;
+    Timer limit(context_, deadline);
+    const auto answer = co_await (*asked)->await(limit);
+    if (!answer || !*answer) co_return std::nullopt;
+    co_return **answer;
   }
 
   asio::awaitable<void> accept_callers(tcp::acceptor listening, TaskScope& scope) {

@@ -20,8 +20,9 @@ struct ConnectivityLimits {
 };
 
 /// Runs until all nodes have reached each other both ways, or until the limit. A node that did not
-/// listen yet is probed again after half of the limit, and when it connects itself. `listening` are
-/// this node's sockets on `port`. REQUIRES: the step has other nodes.
+/// listen yet is probed again after half of the limit, and when it connects itself. A running job
+/// that has `port` there counts as reached. `listening` are this node's sockets on `port`; empty: a
+/// running job has it here, so no other node is waited for. REQUIRES: the step has other nodes.
 std::vector<NodeConnectivity> check_connectivity(
     const Allocation& allocation,
     std::uint16_t port,

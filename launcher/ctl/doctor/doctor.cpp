@@ -14,6 +14,7 @@
 #include "rendezvous/listener.hpp"
 #include "rendezvous/own_address.hpp"
 #include "rendezvous/port_owner.hpp"
+#include "rendezvous/status_client.hpp"
 #include "slurm/core/allocation.hpp"
 
 #include <fmt/format.h>
@@ -62,6 +63,26 @@ Result<std::vector<std::string>> addresses_of(const std::string& host) {
     if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
   }
   return texts;
+}
+
+/// Which program, and which job, has the port on which this process may not listen. Takes up to
+/// `limit`.
+Port taken_port(std::uint16_t number, const Error& error, Duration limit) {
+  const TimePoint deadline = Clock::now() + limit;
+  Port port{.number = number, .error = error, .owner = ""};
+  const auto owner = owner_of(number, std::min(kOwnerPatience, limit / 2));
+  if (!owner) return port;
+  port.owner = owner->to_string();
+  // Another program may be asked in vain until the limit.
+  const bool may_be_ddprun = owner->program.empty() || owner->program.starts_with("ddprun");
+  for (const Endpoint& endpoint : may_be_ddprun ? owner->listens : std::vector<Endpoint>()) {
+    const auto job = job_at(endpoint, deadline);
+    if (!job) continue;
+    port.job = *job;
+    if (owner->pid == 0) port.owner.clear();  // the job says more
+    break;
+  }
+  return port;
 }
 
 class Examination {
@@ -176,21 +197,21 @@ class Examination {
   /// Checks whether the port is free. If so, the doctors of the other nodes connect to it.
   void add_port() {
     auto listening = listen_on({.host = "", .port = port_});
-    Port port{.number = port_, .error = {}, .owner = ""};
-    if (!listening) port.error = listening.error();
-    if (listening) listening_ = *std::move(listening);
-    add(fmt::format("port {}", port_), kTryAgain, [port]() mutable {
-      const auto owner = port.error ? owner_of(port.number, kOwnerPatience) : std::nullopt;
-      if (owner) port.owner = owner->to_string();
-      return Findings{judge_port(port)};
-    });
+    // A little less than the limit, as above.
+    std::function<Port()> look = [this] { return Port{.number = port_, .error = {}, .owner = ""}; };
+    if (listening) {
+      listening_ = *std::move(listening);
+    } else {
+      look = [this, why = listening.error()] { return taken_port(port_, why, limit_ * 9 / 10); };
+    }
+    add(fmt::format("port {}", port_), kTryAgain, [look] { return Findings{judge_port(look())}; });
     if (!has_others()) return;
     const Duration wait = seconds(options_.wait_s);
     add(
         "reach",
         kTryAgain,
-        [this, wait] {
-          if (listening_.empty()) {
+        [this, wait, look] {
+          if (listening_.empty() && !look().job) {
             return Findings{
                 {.subject = "reach",
                  .seen = "the other nodes were not checked, because the port is taken",

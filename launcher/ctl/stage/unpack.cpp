@@ -31,7 +31,8 @@ class WorkingIn {
       : before_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)),
         is_there_(before_ && ::fchdir(directory) == 0) {}
   ~WorkingIn() {
-    if (is_there_) static_cast<void>(::fchdir(before_.get()));
+    if (!is_there_) return;
+    [[maybe_unused]] const int returned = ::fchdir(before_.get());
   }
   WorkingIn(const WorkingIn&) = delete;
   WorkingIn& operator=(const WorkingIn&) = delete;

@@ -15,7 +15,7 @@ Result<void> apply(const Flag& flag, const Given& given, Options& options) {
   return with_context(fmt::format("{} '{}'", given.source, given.text), applied.error());
 }
 
-/// Variables that torchrun reads under other names than PET_<NAME>.
+/// Variables with other names than PET_<NAME>: most of them are torchrun's.
 Result<void> read_other_variables(
     const CommandLine& line, const Environment& environment, Options& options) {
   constexpr char kTimeout[] = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
@@ -23,6 +23,12 @@ Result<void> read_other_variables(
   if (timeout != environment.end() && !line.given.contains("shutdown-timeout")) {
     auto const set = apply(
         flag_named("shutdown-timeout"), {.text = timeout->second, .source = kTimeout}, options);
+    if (!set) return set.error();
+  }
+  const auto auth = environment.find(contract::kAuth);
+  if (auth != environment.end() && !auth->second.empty() && !options.auth) {
+    auto const set =
+        apply(flag_named("auth"), {.text = auth->second, .source = contract::kAuth}, options);
     if (!set) return set.error();
   }
   const auto prefix = environment.find("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");

@@ -47,6 +47,15 @@ struct OwnHost {
   bool may_be_unknown = false;  // its name may resolve later
 };
 
+/// An address of this machine, as it was given: HOST or iface:NAME.
+struct HostOrInterface {
+  Given named;  // the host, or the name of the interface
+  bool is_interface = false;
+
+  /// Null: it is an interface.
+  const Given* host() const { return is_interface ? nullptr : &named; }
+};
+
 /// Keys of --rdzv-conf that overlap with other flags.
 struct RendezvousSettings {
   std::optional<bool> is_host;
@@ -79,11 +88,12 @@ struct Options {
   std::optional<Given> run_id;
   std::optional<Given> master_address;
   std::optional<std::uint16_t> master_port;
-  std::optional<Given> local_address;    // --local-addr HOST
-  std::optional<Given> local_interface;  // --local-addr iface:NAME, the name alone
+  std::optional<HostOrInterface> local_address;  // --local-addr
+  std::optional<HostOrInterface> bind;           // --bind, unless it is agreed or all
   Requeue requeue = Requeue::kNo;
   bool has_grace = false;  // --shutdown-timeout was given
   RendezvousSettings settings;
+  std::optional<Given> auth;  // as it was given; plan.rendezvous has the value
   std::optional<Given> secret_file;
   std::optional<Given> fence_directory;
   StreamChoice redirects;

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
+#include <utility>
 
 namespace ddprun {
 namespace {
@@ -142,20 +144,43 @@ Result<void> master_addr(const Given& given, Options& options) {
   return {};
 }
 
-Result<void> local_addr(const Given& given, Options& options) {
+/// `or_else`: what else the flag takes.
+Result<HostOrInterface> host_or_interface(const Given& given, std::string_view or_else = "") {
   constexpr std::string_view kInterface = "iface:";
   if (given.text.starts_with(kInterface)) {
     const std::string name = given.text.substr(kInterface.size());
     if (name.empty())
       return invalid_argument("expected the name of an interface, such as iface:eth0");
-    options.local_interface = Given{.text = name, .source = given.source};
-    return {};
+    return HostOrInterface{.named = {.text = name, .source = given.source}, .is_interface = true};
   }
   const auto endpoint = Endpoint::parse(given.text, 0);
   if (!endpoint || endpoint->port != 0) {
-    return invalid_argument("expected a host name, an address or iface:NAME, without a port");
+    return invalid_argument(
+        "expected {}a host name, an address or iface:NAME, without a port", or_else);
   }
-  options.local_address = Given{.text = endpoint->host, .source = given.source};
+  return HostOrInterface{.named = {.text = endpoint->host, .source = given.source}};
+}
+
+Result<void> local_addr(const Given& given, Options& options) {
+  auto named = host_or_interface(given);
+  if (!named) return named.error();
+  options.local_address = *std::move(named);
+  return {};
+}
+
+Result<void> bind(const Given& given, Options& options) {
+  if (given.text == "all" || is_any(given.text)) {
+    options.plan.rendezvous.bind.to = BindPlan::To::kAll;
+    return {};
+  }
+  if (given.text == "agreed") return {};
+  auto named = host_or_interface(given, "agreed, all, ");
+  if (!named) return named.error();
+  if (!named->is_interface && is_any(named->named.text)) {  // "[::]"
+    options.plan.rendezvous.bind.to = BindPlan::To::kAll;
+  } else {
+    options.bind = *std::move(named);
+  }
   return {};
 }
 
@@ -169,6 +194,22 @@ Result<void> lease(const Given& given, Options& options) {
   }
   options.plan.rendezvous.lease = *lease;
   return {};
+}
+
+Result<void> auth(const Given& given, Options& options) {
+  constexpr std::array<std::pair<std::string_view, AuthChoice>, 4> kChoices = {{
+      {"auto", AuthChoice::kAuto},
+      {"munge", AuthChoice::kMunge},
+      {"secret", AuthChoice::kSecret},
+      {"none", AuthChoice::kNone},
+  }};
+  for (const auto& [name, choice] : kChoices) {
+    if (given.text != name) continue;
+    options.auth = given;
+    options.plan.rendezvous.auth = choice;
+    return {};
+  }
+  return invalid_argument("expected auto, munge, secret or none");
 }
 
 Result<void> secret_file(const Given& given, Options& options) {
@@ -213,6 +254,8 @@ constexpr std::array kRendezvousFlags = {
          "This node's address for the other nodes, and MASTER_ADDR while it leads.", true, local_addr},
     Flag{kRendezvous, "listen-port", 0, "PORT", "a free one",
          "Where this node listens for the others if it becomes leader later.", true, port<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::listen_port>},
+    Flag{kRendezvous, "bind", 0, "agreed|all|HOST|iface:NAME", "agreed",
+         "Addresses at which this node listens: those at which the other nodes reach it (agreed), all, or one of them.", true, bind},
     Flag{kRendezvous, "lease", 0, "SECONDS", "3",
          "Kill this node's workers after this long without news from the leader; a node that is silent for 0.45 s more is lost. 0.5 to 3600.",
          true, lease},
@@ -222,6 +265,9 @@ constexpr std::array kRendezvousFlags = {
     Flag{kRendezvous, "trust-replacement", 0, "on|off", "off",
          "Whether a node that starts with the host name or rank of a silent node proves that node dead.", true,
          on_or_off<&Options::plan, &LaunchPlan::rendezvous, &RendezvousPlan::trusts_replacement>},
+    Flag{kRendezvous, "auth", 0, "auto|munge|secret|none", "auto",
+         "How nodes and ddpctl prove that they belong to the job's user: by MUNGE, or by --secret-file. auto: the secret if there is one, else MUNGE if it answers, else none. Also DDPRUN_AUTH.",
+         true, auth},
     Flag{kRendezvous, "secret-file", 0, "FILE", "none",
          "Secret with which nodes authenticate each other; also DDPRUN_SECRET_FILE or DDPRUN_SECRET.", true,
          secret_file},

@@ -99,9 +99,10 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
         "{}: is_host: the only node hosts the store; leave it out", spelled(line, "rdzv-conf"));
   }
   if (options.run_id && !options.standalone) plan.run_id = options.run_id->text;
-  if (options.local_address) need_own_host(options, *options.local_address);
+  const Given* const local_host = options.local_address ? options.local_address->host() : nullptr;
+  if (local_host != nullptr) need_own_host(options, *local_host);
   if (options.standalone) {
-    if (options.local_address) plan.master_address = options.local_address->text;
+    if (local_host != nullptr) plan.master_address = local_host->text;
     return {};
   }
   if (options.endpoint) {
@@ -117,7 +118,7 @@ Result<void> plan_one_node(const CommandLine& line, Options& options) {
     }
     if (options.master_port.value_or(kNoPort) != kNoPort) plan.master_port = options.master_port;
   }
-  if (options.local_address) plan.master_address = options.local_address->text;
+  if (local_host != nullptr) plan.master_address = local_host->text;
   return {};
 }
 

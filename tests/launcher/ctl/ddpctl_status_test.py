@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 options = argparse.Namespace()
 PATIENCE_S = 60
@@ -149,6 +150,33 @@ class DdpctlStatus(unittest.TestCase):
             address = next(job["address"] for job in listed if job["job"] == "two")
             self.assertIn(f" master={address}", err)
             self.assertEqual("[]\n", ddpctl("--json", env=env).stdout)
+
+    def test_a_job_with_a_secret_shows_more_than_its_state_only_to_who_knows_it(self):
+        with tempfile.TemporaryDirectory() as room:
+            known, other = os.path.join(room, "secret"), os.path.join(room, "other")
+            for path, secret in ((known, "sixteen bytes or more"), (other, "another secret, as long")):
+                with open(path, "w") as file:
+                    file.write(secret)
+                os.chmod(path, 0o600)
+            with subprocess.Popen([options.ddprun, "--auth=secret", "--secret-file", known, "--no-python", "sh", "-c",
+                                   "echo $MASTER_PORT; read line"], env={**os.environ, "TMPDIR": room},
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as job:
+                address = "127.0.0.1:" + job.stdout.readline().strip()
+                shown = ddpctl(address, "--json", "--secret-file", known)
+                self.assertEqual(0, shown.returncode, shown.stderr)
+                self.assertEqual(1, len(json.loads(shown.stdout)["nodes"]))
+                shown = ddpctl(address, env={**os.environ, "DDPRUN_SECRET_FILE": known})
+                self.assertEqual(0, shown.returncode, shown.stderr)
+                hidden = f"{address}: the job runs, and shows only its user more: "
+                self.assert_refused(ddpctl(address), 2, hidden + "the job has a secret; give its --secret-file")
+                self.assert_refused(ddpctl(address, "--secret-file", other), 2,
+                                    hidden + "the secret is not that of the job")
+                with urllib.request.urlopen(f"http://{address}/status", timeout=PATIENCE_S) as response:
+                    public = json.load(response)
+                self.assertEqual({"state", "is_one_node", "hint"}, public.keys())
+                self.assertEqual(("running", True), (public["state"], public["is_one_node"]))
+                job.communicate("end\n", timeout=PATIENCE_S)
+                self.assertEqual(0, job.returncode)
 
     def test_believes_no_directory_that_others_may_write_to(self):
         env = self.environment()

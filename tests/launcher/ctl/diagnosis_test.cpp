@@ -220,6 +220,18 @@ TEST(JudgePort, NamesTheOwnerOrTheReason) {
       wrong("taken by cat (pid 7)", "stop it"));
 }
 
+// The doctor called the port of a job that runs well a fault.
+TEST(JudgePort, ARunningJobIsNoFault) {
+  const Error taken = make_error(Errc::kIo, "cannot listen: in use; choose another port");
+  EXPECT_THAT(
+      judge_port({.number = 80, .error = taken, .owner = "ddprun (pid 7)", .job = "x"}),
+      well("job 'x' is running here: ddprun (pid 7); a second job on this node needs another port "
+           "(--master-port)"));
+  EXPECT_THAT(
+      judge_port({.number = 80, .error = taken, .owner = "", .job = ""}),
+      well("a job is running here; a second job"));
+}
+
 TEST(JudgeClock, WantsItSynchronised) {
   EXPECT_THAT(judge_clock({.is_synchronised = true, .error_s = 0.0125}), well("within 0.013 s"));
   EXPECT_THAT(judge_clock({}), wrong("not synchronised", "chronyd"));

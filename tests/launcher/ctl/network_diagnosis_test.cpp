@@ -151,6 +151,28 @@ TEST(JudgeConnectivity, TellsBothDirectionsApart) {
   EXPECT_EQ(judge({unreached("n1", Errc::kTimedOut)})[0].seen, "why");
 }
 
+// The job's own port was called a program that has to be stopped.
+TEST(JudgeConnectivity, ARunningJobIsReachedInPlaceOfADoctor) {
+  NodeConnectivity leader = connected("n1");
+  leader.job = "x";
+  EXPECT_THAT(
+      judge({leader}),
+      ElementsAre(well("connected both ways on TCP port 17001, where job 'x' is running")));
+  leader.was_heard = false;
+  EXPECT_THAT(
+      judge({leader})[0], wrong("it did not reach this node", "check that ddpctl runs there"));
+}
+
+TEST(JudgeConnectivity, WhatIsNotCheckedBesideARunningJobIsNoFault) {
+  NodeConnectivity other = connected("n1");
+  other.was_heard = false;
+  other.can_be_heard = false;
+  EXPECT_THAT(
+      judge({other})[0],
+      well("connected on TCP port 17001; whether it reaches this node was not checked, because a "
+           "job has the port here"));
+}
+
 TEST(JudgeConnectivity, HasARemedyForEachCause) {
   EXPECT_THAT(judge({unreached("n1", Errc::kInvalidArgument)})[0], wrong("why", "/etc/hosts"));
   EXPECT_THAT(

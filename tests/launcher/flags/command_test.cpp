@@ -175,6 +175,9 @@ TEST_F(Command, TellsWhatMayNotBeExecutedAndWhatToDo) {
     EXPECT_TRUE(command.error().is(Errc::kNotExecutable));
     EXPECT_THAT(command.error().detail, HasSubstr("chmod +x"));
   }
+  const auto no_program = resolve(Runs::kProgram, {room_});
+  EXPECT_TRUE(no_program.error().is(Errc::kNotExecutable));
+  EXPECT_THAT(no_program.error().detail, HasSubstr("is a directory; name a file in it"));
   const auto directory = resolve(Runs::kScript, {room_});
   EXPECT_TRUE(directory.error().is(Errc::kNotExecutable));
   EXPECT_THAT(directory.error().detail, HasSubstr("__main__.py"));

@@ -206,6 +206,7 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--lease", "3601"}, "expected seconds from 0.5 to 3600"},
       {{"--trust-reset", "maybe"}, "expected on or off"},
       {{"--trust-replacement", "maybe"}, "expected on or off"},
+      {{"--auth", "kerberos"}, "expected auto, munge, secret or none"},
       {{"--secret-file="}, "leave it out for no secret"},
       {{"--fence-dir", "shared/fence"}, "expected an absolute path"},
       {{"--fence-dir="}, "expected an absolute path"},

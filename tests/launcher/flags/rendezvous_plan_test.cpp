@@ -131,7 +131,16 @@ TEST(RendezvousPlan, ReadsTheFlagsOfItsOwn) {
   EXPECT_EQ(options.fence_directory->source, "--fence-dir");
   EXPECT_EQ(options.plan.rendezvous.lease, 500ms);
   EXPECT_EQ(options.secret_file->text, "s");
-  EXPECT_EQ(options.local_interface->text, "eth0");
+  EXPECT_TRUE(options.local_address->is_interface);
+  EXPECT_EQ(options.local_address->named.text, "eth0");
+}
+
+TEST(RendezvousPlan, EveryWayToWriteAllAddressesBindsToAll) {
+  for (const char* const all : {"all", "0.0.0.0", "::", "[::]"}) {
+    const auto options = options_of({std::string("--bind=") + all, "x"});
+    EXPECT_EQ(options.plan.rendezvous.bind.to, BindPlan::To::kAll) << all;
+    EXPECT_FALSE(options.bind) << all;
+  }
 }
 
 TEST(RendezvousPlan, OfAStandaloneJobIsWithNobodyWhateverMayCome) {

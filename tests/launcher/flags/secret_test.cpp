@@ -1,6 +1,7 @@
 #include "launcher/flags/secret.hpp"
 
 #include "base/file.hpp"
+#include "tests/launcher/flags/command_lines.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +86,27 @@ TEST_F(Secret, IsRefusedIfItsFileIsNotThereOrIsNoSecret) {
   EXPECT_THAT(read(options, {}), AllOf(HasSubstr("--secret-file: "), HasSubstr("No such file")));
   write(std::string(5000, 'x'));
   EXPECT_THAT(read(options, {}), HasSubstr("larger than"));
+}
+
+TEST_F(Secret, IsRefusedBesideAnotherMethod) {
+  write(kSixteen);
+  Options options = options_of({"--auth=munge", "--secret-file", file_, "train.py"});
+  EXPECT_THAT(
+      read(options, {}), HasSubstr("--auth 'munge': the nodes would not use --secret-file"));
+  options = options_of({"--auth=secret", "--secret-file", file_, "train.py"});
+  EXPECT_EQ(read(options, {}), kSixteen);
+}
+
+TEST_F(Secret, OfAVariableIsOverruledByAnotherMethod) {
+  const Options options = options_of({"--auth=none", "train.py"});
+  EXPECT_EQ(read(options, {{"DDPRUN_SECRET", kSixteen}}), "");
+}
+
+TEST_F(Secret, IsRefusedIfAuthNeedsOneAndThereIsNone) {
+  const Options by_flag = options_of({"--auth=secret", "train.py"});
+  EXPECT_THAT(read(by_flag, {}), HasSubstr("--auth 'secret': no secret is given; give --secret-"));
+  const Options by_variable = options_of({"train.py"}, {{"DDPRUN_AUTH", "secret"}});
+  EXPECT_THAT(read(by_variable, {}), HasSubstr("DDPRUN_AUTH 'secret': no secret is given"));
 }
 
 TEST_F(Secret, IsRefusedIfTwoAreGiven) {

@@ -128,10 +128,12 @@ class BadInput(unittest.TestCase):
         for address, why in (
             ("192.0.2.1", "is not an address of this machine"),
             ("0.0.0.0", "stands for all addresses"),
+            ("224.0.0.1", "stands for many machines"),
+            ("255.255.255.255", "stands for many machines"),
             ("iface:eth-none", "there is no interface 'eth-none' here, only lo"),
         ):
             ended = self.run_ddprun(*words, "--local-addr", address, FAKE_WORKER, "out", "started")
-            self.assert_refused(ended, 2, "--local-addr '", why)
+            self.assert_refused(ended, 2, f"--local-addr '{address}': ", why)
 
     def test_interface_as_the_local_address_of_one_node(self):
         ended = self.run_ddprun(

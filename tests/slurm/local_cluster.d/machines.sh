@@ -17,6 +17,10 @@ namespace_init() {
   # /proc is still the machine's, so this is our process id as seen from outside.
   read -r outer _ </proc/self/stat
   printf '%s' "$name" >/proc/sys/kernel/hostname
+  # Where every program but Slurm looks for munged.
+  mount -t tmpfs -o mode=755 tmpfs /run
+  mkdir /run/munge
+  ln -s "$RUN/munge.socket" /run/munge/munge.socket.2
   mount --bind "$STATE/etc/hosts" /etc/hosts
   # No name server: a look-up of an unknown name fails at once, not by time-out.
   mount --bind "$STATE/etc/resolv.conf" /etc/resolv.conf 2>/dev/null || true

@@ -281,11 +281,25 @@ Finding judge_port(const Port& port) {
   std::string subject = fmt::format("port {}", port.number);
   constexpr char kOther[] = "choose another port (--master-port)";
   if (!port.error) return {.subject = std::move(subject), .seen = "free", .remedy = ""};
+  if (port.job) {
+    return {
+        .subject = std::move(subject),
+        .seen = fmt::format(
+            "{} is running here{}{}; a second job on this node needs another port (--master-port)",
+            name_of_job(*port.job),
+            port.owner.empty() ? "" : ": ",
+            port.owner),
+        .remedy = ""};
+  }
   if (port.owner.empty()) return refused(std::move(subject), *port.error, kOther);
   return {
       .subject = std::move(subject),
       .seen = "taken by " + port.owner,
       .remedy = fmt::format("stop it, or {}", kOther)};
+}
+
+std::string name_of_job(const std::string& id) {
+  return id.empty() ? "a job" : fmt::format("job '{}'", id);
 }
 
 Finding judge_clock(const KernelClock& clock) {

@@ -116,9 +116,14 @@ struct Port {
   std::uint16_t number = 0;
   std::optional<Error> error;  // why this process may not listen there
   std::string owner;           // which process does, if /proc shows it: "python3 (pid 812)"
+  std::optional<std::string> job = std::nullopt;  // which that process runs; its id, or empty
 };
 
+/// A port that a running job has is no fault: the job is well.
 Finding judge_port(const Port& port);
+
+/// "job 'x'", or "a job" if its id is not known.
+std::string name_of_job(const std::string& id);
 
 /// What the kernel reports about its clock (adjtimex).
 struct KernelClock {

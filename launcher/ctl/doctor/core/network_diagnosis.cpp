@@ -95,17 +95,30 @@ bool is_named(const Interface& interface, std::string_view list) {
   return is_listed != is_negated;
 }
 
-/// Cause and remedy for one node; both empty: no problem.
+/// The fact about a node without a problem.
+std::string how_connected(const NodeConnectivity& result, std::uint16_t port) {
+  std::string seen =
+      fmt::format("connected{} on TCP port {}", result.was_heard ? " both ways" : "", port);
+  if (result.job) seen += fmt::format(", where {} is running", name_of_job(*result.job));
+  if (!result.was_heard)
+    seen += "; whether it reaches this node was not checked, because a job has the port here";
+  return seen;
+}
+
+/// Fact or cause, and remedy for one node; no remedy: no problem.
 std::pair<std::string, std::string> seen_and_remedy(
     const NodeConnectivity& result, std::uint16_t port) {
   const std::string leave_out = "or exclude it (--exclude)";
-  if (!result.error && result.was_heard) return {};
+  if (!result.error && (result.was_heard || !result.can_be_heard)) {
+    return {how_connected(result, port), ""};
+  }
   if (!result.error) {
     return {
         "this node reached it, but it did not reach this node",
         fmt::format(
-            "check its firewall, its routes and how it resolves this node's name, for TCP port "
+            "check {}its firewall, its routes and how it resolves this node's name, for TCP port "
             "{}, {}",
+            result.job ? "that ddpctl runs there, " : "",
             port,
             leave_out)};
   }
@@ -133,7 +146,7 @@ Finding judge_clocks(std::span<const NodeConnectivity> results) {
   std::vector<std::string> wrong;
   double largest_s = 0;
   for (const NodeConnectivity& result : results) {
-    if (result.error) continue;
+    if (result.error || result.job) continue;
     nodes.push_back(result.node);
     const double ahead_s = to_seconds(result.ahead);
     const double apart_s = std::abs(ahead_s);
@@ -237,16 +250,15 @@ Finding judge_host_name(
 Findings judge_connectivity(std::span<const NodeConnectivity> results, std::uint16_t port) {
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> nodes_by_diagnosis;
   for (const NodeConnectivity& result : results) {
-    nodes_by_diagnosis[seen_and_remedy(result, port)].push_back(result.node);
+    auto [seen, remedy] = seen_and_remedy(result, port);
+    nodes_by_diagnosis[{std::move(remedy), std::move(seen)}].push_back(result.node);
   }
   Findings findings;
-  for (const auto& [diagnosis, nodes] : nodes_by_diagnosis) {
-    const bool is_well = diagnosis.first.empty();
+  for (const auto& [diagnosis, nodes] : nodes_by_diagnosis) {  // those without a remedy first
     findings.push_back(
         {.subject = "reach " + fold_hostlist(nodes),
-         .seen =
-             is_well ? fmt::format("connected both ways on TCP port {}", port) : diagnosis.first,
-         .remedy = diagnosis.second});
+         .seen = diagnosis.second,
+         .remedy = diagnosis.first});
   }
   if (Finding clocks = judge_clocks(results); !clocks.subject.empty()) {
     findings.push_back(std::move(clocks));

@@ -47,8 +47,11 @@ struct NodeConnectivity {
   std::string node;
   std::optional<Error> error;  // why it could not be reached; none: it was reached
   bool was_heard = false;      // whether it reached this node
-  Duration ahead{};            // its clock minus ours, if it was reached
-  Duration doubt{};            // maximum error of `ahead`: half of the round trip
+  bool can_be_heard = true;    // false: a running job has this node's port
+  // Which is running there and has its port, so that no doctor replied: its id, or empty.
+  std::optional<std::string> job = std::nullopt;
+  Duration ahead{};  // its clock minus ours, if it was reached
+  Duration doubt{};  // maximum error of `ahead`: half of the round trip
 };
 
 /// One line for all nodes without a problem, and one for each cause of a problem.

@@ -22,8 +22,6 @@ std::string printable(std::string text) {
 }
 
 // In the order of the enumerators.
-constexpr std::array<std::string_view, 5> kJobStates = {
-    "waits for nodes", "pauses before the next attempt", "runs", "is being stopped", "has ended"};
 constexpr std::array<std::string_view, 4> kWorkerNotes = {"", " succeeded", " failed", " stopped"};
 
 template <std::size_t Size>
@@ -77,7 +75,7 @@ std::string status_text(const JobStatus& status) {
       "leader {}, term {}, lease {} s, ddprun {}\n"
       "{}\n",
       printable(status.job),
-      name_in(kJobStates, status.state),
+      state_text(status.state),
       status.exit_status ? fmt::format(" with status {}", *status.exit_status) : "",
       status.round,
       status.attempt,

@@ -1,0 +1,90 @@
+// The processes of a node's workers, with real ones that die at the worst moment.
+
+#include "agent/worker_group.hpp"
+
+#include "agent/console.hpp"
+#include "agent/streams.hpp"
+#include "base/task_scope.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <sys/wait.h>
+
+namespace ddprun {
+namespace {
+
+/// Waits until a child has ended, and leaves it to be reaped.
+void await_a_death() {
+  constexpr auto kPatience =
+      std::chrono::seconds(30);  // for a broken build to fail and not to hang
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  siginfo_t info{};
+  while (::waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) != 0) {
+    ASSERT_EQ(errno, ECHILD);
+    ASSERT_LT(std::chrono::steady_clock::now(), until) << "it was reaped already";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it has not been made yet
+  }
+}
+
+LaunchPlan plan_of_a_short_life() {
+  LaunchPlan plan;
+  plan.workers = 1;
+  plan.streams.no_files = true;
+  plan.command.program = "/bin/sh";
+  plan.command.arguments = {"-c", "kill -KILL $$"};
+  return plan;
+}
+
+TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
+  const LaunchPlan plan = plan_of_a_short_life();
+  asio::io_context context{1};
+  Consoles consoles;
+  const auto streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
+  const auto starter = WorkerStarter::open(context).value();
+  TaskScope tasks(context.get_executor());
+  tasks.spawn(starter->serve());
+  WorkerGroup group(
+      context, {.plan = plan, .streams = *streams, .starter = *starter, .tasks = tasks}, {});
+
+  constexpr int kRounds = 3;
+  int started = 0;
+  int ended = 0;
+  const auto start = [&] {
+    WorkerPlace place;
+    place.round.progress.attempt = started;
+    group.begin_round({});
+    group.start(std::move(place));
+  };
+  group.set_callbacks(
+      {.started =
+           [&](int, const Result<pid_t>& pid) {
+             ASSERT_TRUE(pid) << pid.error().detail;
+             ++started;
+             await_a_death();
+           },
+       .ended =
+           [&](int, pid_t, ProcessEnd end, bool) {
+             EXPECT_EQ(end.signal, SIGKILL);
+             if (++ended == kRounds) return;
+             start();
+             await_a_death();  // of a process that the group has not been told of yet
+           },
+       .alone = [] {}});
+  start();
+  while (started < kRounds) {
+    context.run_one();
+  }
+  group.reap();
+  EXPECT_EQ(ended, kRounds);
+  tasks.cancel();
+  context.run();
+}
+
+}  // namespace
+}  // namespace ddprun
