@@ -156,8 +156,8 @@ asio::awaitable<void> Links::serve(Shared link, std::string received) {
   deliver();
   while (link->connection().is_open()) {
     // It may have been cancelled on its way here, where no wait of its own was there to end.
-    outcome = co_await unless_cancelled();
-    if (!outcome) co_return;
+    const asio::cancellation_state asked = co_await asio::this_coro::cancellation_state;
+    if (asked.cancelled() != asio::cancellation_type::none) co_return;
     if (link->deadline) {
       outcome = co_await link->connection().wait(tcp::socket::wait_read, link->deadline);
     } else {
@@ -345,8 +345,11 @@ void Links::abandon(Link link, const std::exception& thrown) noexcept {
 
 void Links::erase(const Shared& link) {
   strangers_.erase(link->link());
-  const auto kept = links_.extract(link->link());  // `link` may be the one in it
-  if (!kept.empty()) kept.mapped()->connection().close();
+  if (const auto found = links_.find(link->link()); found != links_.end()) {
+    const Shared kept = std::move(found->second);  // `link` may be the one in it
+    links_.erase(found);
+    kept->connection().close();
+  }
   if (links_.empty()) all_closed_.cancel();
 }
 

@@ -28,6 +28,7 @@
 #include "rendezvous/tcp.hpp"
 
 #include <boost/asio/io_context.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 
 #include <cstdint>
 #include <deque>
@@ -170,7 +171,7 @@ class Links {
   NameService names_;
   OncePer<std::string> refused_;  // hosts of strangers, and why calls failed
 
-  std::unordered_map<Link, Shared> links_;
+  boost::unordered_flat_map<Link, Shared> links_;  // found for each message: one cache line
   std::set<Link> strangers_;  // of links_: callers without a message so far; the oldest first
   std::unordered_map<Link, Call> calling_;  // not yet connected
   std::uint64_t last_caller_ = 0;

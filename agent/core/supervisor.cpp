@@ -54,7 +54,6 @@ void Supervisor::on(const SpawnFailed& event, TimePoint now, Effects& out) {
 }
 
 void Supervisor::on(const SpawnCancelled& event, TimePoint now, Effects& out) {
-  round_.is_whole = false;
   advance(event.local_rank, WorkerInput::kReaped, out);
   step(Input::kEnded, event, now, out);
 }
@@ -186,10 +185,12 @@ void Supervisor::enter(Phase next, const Event& event, TimePoint now, Effects& o
 void Supervisor::count_spawned(TimePoint now, Effects& out) {
   report_at_.reset();
   if (!round_.failures.empty()) return;
-  if (!ranks_in({WorkerState::kStarting}).empty()) {
-    report_at_ = now + policy_.quiet_start;
-  } else {
+  const bool all_started = std::ranges::none_of(
+      workers_, [](const Worker& worker) { return worker.state == WorkerState::kStarting; });
+  if (all_started) {
     out.emplace_back(news(WorkersState::kRunning));
+  } else {
+    report_at_ = now + policy_.quiet_start;
   }
 }
 
@@ -339,11 +340,13 @@ std::vector<int> Supervisor::ranks_in(std::initializer_list<WorkerState> states)
 Supervisor::News Supervisor::news(WorkersState state) const {
   const auto& failures = round_.failures;
   const Duration ran_for = failures.empty() ? Duration() : failures.front().at - round_.began;
+  const bool all_started =
+      std::ranges::none_of(workers_, [](const Worker& worker) { return worker.pid == 0; });
   return {
       .state = state,
       .failures = failures,
       .ran_for = ran_for,
-      .has_saved = round_.has_saved && round_.is_whole};
+      .has_saved = round_.has_saved && all_started};
 }
 
 }  // namespace ddprun

@@ -175,7 +175,6 @@ class Supervisor {
     std::optional<int> reported_culprit;   // its local rank
     bool has_succeeded = false;            // every worker exited with 0, unasked (R6)
     bool has_saved = false;                // after a notice: every worker that has ended since
-    bool is_whole = true;                  // no worker's start was cancelled
     int stop_signal = 0;                   // 0: none was sent
     std::optional<TimePoint> killed_soon;  // after a notice: a little before Slurm kills us
   };

@@ -11,13 +11,14 @@
 #include "rendezvous/core/messages.hpp"
 #include "rendezvous/core/node_failures.hpp"
 
+#include <boost/unordered/unordered_flat_map.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -124,7 +125,7 @@ class Roster {
 
   const LeaderContext& context_;
   std::map<Incarnation, Node> nodes_;
-  std::unordered_map<Link, Node*> links_;  // of nodes_
+  boost::unordered_flat_map<Link, Node*> links_;  // of nodes_
   std::uint64_t joins_ = 0;
   LostNodes lost_;
   NodeFailures failures_;
