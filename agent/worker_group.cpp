@@ -62,6 +62,7 @@ void WorkerGroup::begin_round(std::vector<int> lines) {
   ++round_.starts;
   round_.orders.assign(pids_.size(), 0);
   round_.lines = std::move(lines);
+  round_.signals.clear();
 }
 
 void WorkerGroup::start(WorkerPlace place) {
@@ -112,6 +113,10 @@ void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
     // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
     if (process->pidfd) {
       tasks_.spawn(watch(process->pid, stream_of(context_, std::move(process->pidfd))));
+    }
+    // It may have run for a while, and told others that it is there.
+    for (const int signal : round_.signals) {
+      if (has_handler(process->pid, signal)) ::kill(process->pid, signal);
     }
     callbacks_.started(worker.local_rank, process->pid);
   }
@@ -202,6 +207,7 @@ void WorkerGroup::pass_on(int signal) {
   for (const pid_t pid : pids_) {
     if (pid > 0 && has_handler(pid, signal)) ::kill(pid, signal);
   }
+  if (starter_.is_busy()) round_.signals.insert(signal);
 }
 
 void WorkerGroup::sweep(int signal, const std::vector<pid_t>& signalled) {

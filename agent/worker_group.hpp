@@ -22,6 +22,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -86,7 +87,8 @@ class WorkerGroup {
   /// To a worker and its process group. Nothing happens if it has ended.
   void send(int local_rank, int signal);
 
-  /// To each worker that has a handler for it.
+  /// To each worker that has a handler for it, and to those that are being started as soon as they
+  /// are known, if they have one then.
   void pass_on(int signal);
 
   /// To everything that descends from this process and is in none of the process groups
@@ -112,6 +114,7 @@ class WorkerGroup {
     WorkerStarter::Series starts = WorkerStarter::kNoSeries;  // of all its workers
     std::vector<std::int64_t> orders;                         // by local rank: its start
     std::vector<int> lines;                                   // that every worker holds
+    std::set<int> signals;  // passed on since some worker has been in the middle of its start
   };
 
   Result<StartOrder> order_for(WorkerPlace place, const WorkerId& worker) const;

@@ -11,10 +11,16 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace ddprun {
 namespace {
@@ -32,17 +38,17 @@ void await_a_death() {
   }
 }
 
-LaunchPlan plan_of_a_short_life() {
+LaunchPlan plan_of_shell(std::string script) {
   LaunchPlan plan;
   plan.workers = 1;
   plan.streams.no_files = true;
   plan.command.program = "/bin/sh";
-  plan.command.arguments = {"-c", "kill -KILL $$"};
+  plan.command.arguments = {"-c", std::move(script)};
   return plan;
 }
 
 TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
-  const LaunchPlan plan = plan_of_a_short_life();
+  const LaunchPlan plan = plan_of_shell("kill -KILL $$");
   asio::io_context context{1};
   Consoles consoles;
   const auto streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
@@ -82,6 +88,42 @@ TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
   }
   group.reap();
   EXPECT_EQ(ended, kRounds);
+  tasks.cancel();
+  context.run();
+}
+
+TEST(WorkerGroup, ASignalThatComesBeforeTheGroupKnowsThatAWorkerRunsIsPassedOnToIt) {
+  const std::string path = testing::TempDir() + "worker_group_test";
+  ::unlink(path.c_str());
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  const Descriptor fifo(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  const LaunchPlan plan =
+      plan_of_shell("trap 'exit 7' USR1; echo > " + path + "; while :; do sleep 0.01; done");
+  asio::io_context context{1};
+  Consoles consoles;
+  const auto streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
+  const auto starter = WorkerStarter::open(context).value();
+  TaskScope tasks(context.get_executor());
+  tasks.spawn(starter->serve());
+  WorkerGroup group(
+      context, {.plan = plan, .streams = *streams, .starter = *starter, .tasks = tasks}, {});
+  std::optional<ProcessEnd> ended;
+  group.set_callbacks(
+      {.started = [](int, const Result<pid_t>& pid) { ASSERT_TRUE(pid) << pid.error().detail; },
+       .ended = [&](int, pid_t, ProcessEnd end, bool) { ended = end; },
+       .alone = [] {}});
+  group.begin_round({});
+  group.start({});
+  char note = 0;
+  ASSERT_EQ(::read(fifo.get(), &note, 1), 1);  // it has its handler
+  group.pass_on(SIGUSR1);
+  const auto until = Clock::now() + std::chrono::seconds(30);  // for a broken build to fail
+  while (!ended && Clock::now() < until) {
+    context.run_one_for(std::chrono::milliseconds(100));
+    group.reap();
+  }
+  ASSERT_TRUE(ended) << "it did not get the signal";
+  EXPECT_EQ(ended->code, 7);
   tasks.cancel();
   context.run();
 }
