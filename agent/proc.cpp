@@ -12,6 +12,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -100,7 +101,7 @@ std::optional<pid_t> ProcNumbers::next() {
 std::string_view ProcNumbers::next_name() {
   if (at_ == size_) {
     // Not readdir, whose buffer is on the heap.
-    const ssize_t got = ::getdents64(directory_.get(), entries_.data(), entries_.size());
+    const long got = ::syscall(SYS_getdents64, directory_.get(), entries_.data(), entries_.size());
     if (got <= 0) return {};
     size_ = static_cast<std::size_t>(got);
     at_ = 0;

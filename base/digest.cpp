@@ -1,38 +1,49 @@
 #include "base/digest.hpp"
 
 #include "base/check.hpp"
+#include "base/libcrypto.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
-
-#include <openssl/evp.h>
+#include <stdexcept>
 
 namespace ddprun {
+namespace {
+
+const Libcrypto& libcrypto() {
+  const auto loaded = load_libcrypto();
+  if (!loaded) throw std::runtime_error(loaded.error().detail);
+  return **loaded;
+}
+
+}  // namespace
 
 struct Digest::State {
-  explicit State(const EVP_MD* kind) {
-    DDPRUN_CHECK(EVP_DigestInit_ex(context.get(), kind, nullptr) == 1);
+  explicit State(DigestKind kind) {
+    const EVP_MD* const method = kind == DigestKind::kMd5 ? openssl.md5() : openssl.sha256();
+    DDPRUN_CHECK(openssl.begin_digest(context.get(), method, nullptr) == 1);
   }
 
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context{
-      EVP_MD_CTX_new(), &EVP_MD_CTX_free};
+  const Libcrypto& openssl = libcrypto();
+  std::unique_ptr<EVP_MD_CTX, decltype(&::EVP_MD_CTX_free)> context{
+      openssl.new_context(), openssl.free_context};
 };
 
-Digest::Digest(DigestKind kind)
-    : state_(std::make_unique<State>(kind == DigestKind::kMd5 ? EVP_md5() : EVP_sha256())) {}
+Digest::Digest(DigestKind kind) : state_(std::make_unique<State>(kind)) {}
 
 Digest::~Digest() = default;
 
 void Digest::add(std::span<const std::byte> bytes) {
-  DDPRUN_CHECK(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()) == 1);
+  DDPRUN_CHECK(
+      state_->openssl.update_digest(state_->context.get(), bytes.data(), bytes.size()) == 1);
 }
 
 std::string Digest::finish_hex() {
   std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
   unsigned int size = 0;
-  DDPRUN_CHECK(EVP_DigestFinal_ex(state_->context.get(), raw.data(), &size) == 1);
+  DDPRUN_CHECK(state_->openssl.finish_digest(state_->context.get(), raw.data(), &size) == 1);
   return fmt::format("{:02x}", fmt::join(std::span(raw).first(size), ""));
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// Checksums, computed piece by piece. Separate from ddprun::base because it links OpenSSL, which
-// the launcher must not load.
+// Checksums, computed piece by piece, by OpenSSL (base/libcrypto.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@ enum class DigestKind : std::uint8_t {
 /// The digest of the bytes added so far.
 class Digest {
  public:
+  /// Throws std::runtime_error if OpenSSL cannot be loaded; load_libcrypto() tells before.
   explicit Digest(DigestKind kind);
   ~Digest();
   Digest(const Digest&) = delete;

@@ -20,12 +20,25 @@ if(DDPRUN_CCACHE)
 endif()
 
 include(GNUInstallDirs)
+if(SKBUILD)  # a wheel is built: pyproject.toml
+  set(CMAKE_INSTALL_BINDIR "${SKBUILD_SCRIPTS_DIR}")
+endif()
 find_package(Threads REQUIRED)
-find_package(Boost 1.81 REQUIRED COMPONENTS filesystem)
+find_package(Boost 1.81 REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+set(ddprun_fmt fmt::fmt)
+set(ddprun_spdlog spdlog::spdlog)
+if(DDPRUN_BUNDLE)
+  set(ZLIB_USE_STATIC_LIBS ON)
+  set(ddprun_fmt fmt::fmt-header-only)
+  set(ddprun_spdlog spdlog::spdlog_header_only)
+  # Debian's takes fmt's library with it.
+  set_target_properties(spdlog::spdlog_header_only PROPERTIES
+    INTERFACE_LINK_LIBRARIES "Threads::Threads;fmt::fmt-header-only")
+endif()
 
 add_library(ddprun_flags INTERFACE)
 # Warnings are for our build only; users of the installed libraries choose their own.

@@ -1,8 +1,5 @@
 #pragma once
 
-// OpenSSL is loaded on demand: a program that starts in milliseconds should not load a library that
-// few runs need.
-
 #include "base/error.hpp"
 #include "rendezvous/core/auth_proof.hpp"
 
@@ -10,8 +7,7 @@
 
 namespace ddprun {
 
-/// HMAC-SHA256 (RFC 2104) under `key`; none if it is empty. Loads
-/// libcrypto for the lifetime of this process. Fails with kNotFound, naming the package to install.
+/// HMAC-SHA256 (RFC 2104) under `key`; none if it is empty. Fails as load_libcrypto() does.
 Result<Mac> load_mac(const std::string& key);
 
 }  // namespace ddprun

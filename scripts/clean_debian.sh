@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs commands in a fresh clone inside a bare Debian 12, to show that nothing must be installed before:
+# Runs commands in a fresh clone inside a bare Debian, to show that nothing must be installed before:
 #
-#   scripts/clean_debian.sh [--root DIRECTORY] [--pip-cache DIRECTORY] [COMMAND...]
+#   scripts/clean_debian.sh [--root DIRECTORY] [--suite NAME] [--file FILE] [--pip-cache DIRECTORY] [COMMAND...]
 #
 #   --root DIRECTORY       directory of the system; created by debootstrap if it does not exist
 #                          (default: build/clean-debian)
+#   --suite NAME           its version (default: bookworm, Debian 12)
+#   --file FILE            is copied to the parent directory of the clone
 #   --pip-cache DIRECTORY  keeps pip's downloads for the next root
 #
 # Each COMMAND is one string for bash, run in the parent directory of the clone, in order; the first failure
@@ -14,10 +16,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 root="$ddprun_root/build/clean-debian"
+suite=bookworm
+file=
 pip_cache=
 while [[ "${1:-}" == --* ]]; do
   case "$1" in
     --root) root="$2" ;;
+    --suite) suite="$2" ;;
+    --file) file="$2" ;;
     --pip-cache) pip_cache="$2" ;;
     --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
@@ -35,14 +41,15 @@ fi
 command -v debootstrap >/dev/null || die "needs debootstrap: apt-get install debootstrap"
 
 if [[ ! -x "$root/usr/bin/apt-get" ]]; then
-  step "Installing a bare Debian 12 in $root"
+  step "Installing a bare Debian, $suite, in $root"
   mkdir -p "$root"
-  quietly debootstrap debootstrap --variant=minbase bookworm "$root" http://deb.debian.org/debian
+  quietly debootstrap debootstrap --variant=minbase "$suite" "$root" http://deb.debian.org/debian
 fi
 
 step "Cloning $(git -C "$ddprun_root" rev-parse --short HEAD) into it"
 rm -rf "$root/root/ddprun"
 git clone --quiet --no-hardlinks "$ddprun_root" "$root/root/ddprun"
+if [[ -n "$file" ]]; then cp -- "$file" "$root/root/"; fi
 
 # Inside, only the variables that are needed to reach the registries are set.
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"

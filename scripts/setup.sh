@@ -15,7 +15,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
   ca-certificates ccache cmake g++ git ninja-build
-  libboost1.81-dev libboost-filesystem1.81-dev libcli11-dev libfmt-dev libspdlog-dev
+  libboost1.81-dev libcli11-dev libfmt-dev libspdlog-dev
   nlohmann-json3-dev libarchive-dev libjpeg62-turbo-dev libpng-dev libssl-dev libyaml-cpp-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   e2fsprogs iproute2 nftables procps python3

@@ -7,6 +7,8 @@
 #   tsan     tests of code with threads, under ThreadSanitizer
 #   release  optimised programs: the trainer, its parity with Python, and the simulation
 #
+# and the Python wheel.
+#
 # --without-torch leaves out release. Failures are shown last. scripts/nightly.sh has the longer tests.
 #
 # Most tests wait for processes, leases and Slurm and leave processors idle: the other presets are built at the same
@@ -59,6 +61,10 @@ others() {
   build_tsan
   [[ $with_torch == yes ]] || return 0
   build_release
+  step "Building the Python wheel, and trying it"
+  "${ddprun_priority[@]}" "$ddprun_root/scripts/build_wheel.sh"
+  "${ddprun_priority[@]}" python3 "$ddprun_root/tests/python/wheel_test.py" \
+    --wheel "$ddprun_root"/build/wheel/*.whl --torch "$ddprun_venv/bin/python"
   run_tests release 2 -L "$untimed"
 }
 untimed='^(parity|sim)$'

@@ -2,6 +2,7 @@
 
 #include "base/descriptor.hpp"
 #include "base/exit_status.hpp"
+#include "base/libcrypto.hpp"
 #include "base/log.hpp"
 #include "base/run_main.hpp"
 #include "base/standard_streams.hpp"
@@ -44,8 +45,12 @@ struct Run {
     const auto status = submit(options);
     return status ? *status : fail(status.error());
   }
-  int operator()(const StageOptions& options) const { return end(stage(options)); }
+  int operator()(const StageOptions& options) const {
+    if (const auto loaded = load_libcrypto(); !loaded) return fail(loaded.error());
+    return end(stage(options));
+  }
   int operator()(const SnapshotCommand& command) const {
+    if (const auto loaded = load_libcrypto(); !loaded) return fail(loaded.error());
     const auto status =
         std::visit([](const auto& options) { return run_snapshot(options); }, command);
     return status ? *status : fail(status.error());

@@ -1,12 +1,12 @@
 // The flags for restarts and for how a job ends.
 
+#include "base/signal_name.hpp"
 #include "launcher/flags/core/arguments.hpp"
 #include "launcher/flags/core/shared_setters.hpp"
 
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -14,17 +14,6 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kFailure = "Restarts and stopping";
-
-/// SIGTERM → 15; 0 for an unknown name.
-int signal_of(std::string_view name) {
-  if (!name.starts_with("SIG")) return 0;
-  name.remove_prefix(3);
-  for (int number = 1; number < NSIG; ++number) {
-    const char* const known = ::sigabbrev_np(number);
-    if (known != nullptr && name == known) return number;
-  }
-  return 0;
-}
 
 Result<void> restart_policy(const Given& given, Options& options) {
   if (given.text != "always" && given.text != "progress") {
@@ -70,7 +59,7 @@ Result<void> leftover(const Given& given, Options& options) {
 }
 
 Result<void> forward_signal(const Given& given, Options& options) {
-  const int number = signal_of(given.text);
+  const int number = signal_number(given.text);
   if (number == 0) return invalid_argument("expected the name of a signal, such as SIGUSR1");
   if (number == SIGKILL || number == SIGSTOP) {
     return invalid_argument(
@@ -100,7 +89,7 @@ Result<void> signals_to_handle(const Given& given, Options& options) {
   std::vector<int> signals;
   for (const std::string_view piece : split(given.text, ',')) {
     const std::string_view name = trim(piece);
-    const int number = signal_of(name);
+    const int number = signal_number(name);
     if (number == 0) {
       return invalid_argument("'{}' is not a signal; expected names such as SIGTERM,SIGINT", name);
     }
