@@ -43,6 +43,7 @@ std::string to_line(const JournalEntry& entry, std::int64_t sequence) {
   if (entry.local_rank) json["local_rank"] = *entry.local_rank;
   if (entry.pid) json["pid"] = *entry.pid;
   if (entry.end && entry.end->signal != 0) json["ended_by_signal"] = entry.end->signal;
+  if (entry.end && entry.end->out_of_memory) json["out_of_memory"] = true;
   if (entry.end && entry.end->signal == 0) json["exit_code"] = entry.end->code;
   if (entry.signal) json["signal"] = *entry.signal;
   if (entry.exit_status) json["exit_status"] = *entry.exit_status;

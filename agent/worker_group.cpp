@@ -63,6 +63,7 @@ void WorkerGroup::begin_round(std::vector<int> lines) {
   round_.orders.assign(pids_.size(), 0);
   round_.lines = std::move(lines);
   round_.signals.clear();
+  oom_kills_.forget();
 }
 
 void WorkerGroup::start(WorkerPlace place) {
@@ -189,7 +190,9 @@ void WorkerGroup::ended(pid_t pid, int wait_status) {
   *found = 0;
   const bool leaves_group = ::kill(-pid, 0) == 0 || errno == EPERM;
   const auto local_rank = static_cast<int>(found - pids_.begin());
-  callbacks_.ended(local_rank, pid, end_of(wait_status), leaves_group);
+  ProcessEnd end = end_of(wait_status);
+  end.out_of_memory = end.signal == SIGKILL && oom_kills_.take_one();
+  callbacks_.ended(local_rank, pid, end, leaves_group);
 }
 
 bool WorkerGroup::is_one_ending() const {

@@ -8,6 +8,7 @@
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker_environment.hpp"
+#include "agent/oom_kills.hpp"
 #include "agent/process.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_starter.hpp"
@@ -133,6 +134,7 @@ class WorkerGroup {
   std::vector<pid_t> pids_;  // by local rank; 0: not running
   Round round_;
   std::map<pid_t, std::function<void(ProcessEnd)>> others_;
+  OomKills oom_kills_;
   std::optional<int> sweeping_;  // the signal of the present sweep; none: there is none
 };
 

@@ -20,13 +20,13 @@
 #   templates                             all batch scripts, with training
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
 #   examples                              the checks of check_gpu.sh, on the CPU
-#   wheel                                 the Python wheel, in Debian 11 and 12 with the newest torch that each can run
+#   packages                              the Python wheel and the Debian package, in bare systems: Debian 11 and 12
 #   newest_torch                          Python scripts under torchrun and ddprun, with PyPI's newest torch
 #   unit                                  the unit tests, optimised; two of them with more repeats
 #
 # Without a NAME, runs all of them in sequence, for hours. Output goes to build/nightly/NAME.log; the console
 # gets one line each. A failure does not stop the others; the final status is then 1. Drills on namespaces and
-# Slurm need root. wheel needs root and debootstrap. pods needs PODS, the name of a program that runs containers,
+# Slurm need root. packages needs root and debootstrap. pods needs PODS, the name of a program that runs containers,
 # and is skipped without it.
 # newest_torch installs about 5 GB into build/nightly/torch, and updates them each time.
 
@@ -34,7 +34,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again
   stalled_disk chaos faults proxy fuzz
-  terminals unkind notice requeue templates kills snapshots training_cuts kit examples wheel newest_torch unit)
+  terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages newest_torch unit)
 
 case "${1:-}" in
   -h | --help)
@@ -73,16 +73,24 @@ newest_torch() {
 }
 
 # Where nothing of ddprun's has ever been installed.
-try_wheel() {
-  local suite
+try_packages() {
+  local suite script=ddprun/tests/integration/scripts/train_ddp.py
   "$ddprun_root/scripts/build_wheel.sh"
   for suite in bullseye bookworm; do
     "$ddprun_root/scripts/clean_debian.sh" --suite "$suite" --root "$out/$suite" --file "$ddprun_root"/build/wheel/*.whl \
       "apt-get -q -y update && apt-get -q -y --no-install-recommends install python3-venv" \
       "python3 -m venv --clear trial && trial/bin/pip install -q --progress-bar off torch numpy" \
       "trial/bin/pip install -q --no-index ./*.whl" \
-      "trial/bin/ddprun --standalone --nproc-per-node 2 ddprun/tests/integration/scripts/train_ddp.py"
+      "trial/bin/ddprun --standalone --nproc-per-node 2 $script"
   done
+  cmake -G Ninja -S "$ddprun_root" -B "$ddprun_root/build/deb" -DCMAKE_BUILD_TYPE=Release -DDDPRUN_TRAINER=OFF \
+    -DDDPRUN_TESTS=OFF
+  cmake --build "$ddprun_root/build/deb"
+  (cd "$ddprun_root/build/deb" && cpack -G DEB)
+  # The Python with torch, from above; the wheel's program is not there any more.
+  "$ddprun_root/scripts/clean_debian.sh" --root "$out/bookworm" --file "$ddprun_root"/build/deb/ddprun_*.deb \
+    "trial/bin/pip uninstall -q -y ddprun && apt-get -q -y --no-install-recommends install ./ddprun_*.deb" \
+    "PYTHON_EXEC=/root/trial/bin/python ddprun --standalone --nproc-per-node 2 $script && ddpctl doctor"
 }
 
 drill() {
@@ -151,7 +159,7 @@ drill() {
     examples)
       DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu
       ;;
-    wheel) try_wheel ;;
+    packages) try_packages ;;
     newest_torch) newest_torch ;;
     unit)
       ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$'

@@ -13,7 +13,11 @@ int ProcessEnd::exit_status() const {
 
 std::string ProcessEnd::to_string() const {
   if (signal == 0) return fmt::format("exited with status {}", code);
-  return fmt::format("was ended by signal {} ({})", signal, signal_name(signal));
+  return fmt::format(
+      "was ended by signal {} ({}{})",
+      signal,
+      signal_name(signal),
+      out_of_memory ? ", by the kernel: out of memory" : "");
 }
 
 }  // namespace ddprun

@@ -670,6 +670,69 @@ class Records(Case):
 
 
 @unittest.skipUnless(os.getuid() == 0, "making a PID namespace needs root")
+class OnATerminal(Case):
+    def test_a_breakpoint_of_a_single_worker_reads_what_a_person_types(self):
+        person, terminal = os.openpty()
+        self.addCleanup(os.close, person)
+        script = self.directory / "script.py"
+        script.write_text("x = 41\nbreakpoint()\nx += 1\nraise SystemExit(x)\n")
+        job = subprocess.Popen([self.launcher, "--log-dir", str(self.directory / "logs"), "--", sys.executable, script],
+                               stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
+        self.addCleanup(job.kill)
+        os.close(terminal)
+        seen = b""
+        while b"(Pdb)" not in seen:
+            ready, _, _ = select.select([person], [], [], PATIENCE_S)
+            self.assertTrue(ready, seen)
+            seen += os.read(person, 65536)
+        os.write(person, b"x = 6\nc\n")
+        self.assertEqual(job.wait(PATIENCE_S), 7)
+
+
+class OutOfMemory(Case):
+    """In a memory cgroup of its own, of version 1 or 2, as a container or a Slurm job has."""
+
+    LIMIT = 512 << 20  # bytes; sanitized programs need some
+
+    def setUp(self):
+        super().setUp()
+        lines = [line.split(":", 2) for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines()]
+        old = [path for _, controllers, path in lines if "memory" in controllers.split(",")]
+        new = [path for _, controllers, path in lines if controllers == ""]
+        parent = pathlib.Path("/sys/fs/cgroup" + ("/memory" + old[0] if old else new[0] if new else ""))
+        self.cgroup = parent / f"ddprun_test_{os.getpid()}"
+        try:
+            self.cgroup.mkdir()
+            self.addCleanup(self.cgroup.rmdir)
+            limit = "memory.limit_in_bytes" if old else "memory.max"
+            (self.cgroup / limit).write_text(str(self.LIMIT))
+        except OSError as error:
+            self.skipTest(f"no memory cgroup can be made here: {error}")
+
+    def start_script(self, script):
+        return self.start(program=[sys.executable, "-c", script], flags=("--nproc-per-node", "2"),
+                          before=["sh", "-c", f'echo $$ >{self.cgroup}/cgroup.procs && exec "$@"', "sh"])
+
+    def failures(self):
+        return [event for event in self.events() if event["event"] == "worker_failed"]
+
+    def test_a_worker_that_the_kernel_kills_for_want_of_memory_is_said_to_be(self):
+        ended = self.end_of(self.start_script(
+            "import os, time\nif os.environ['RANK'] == '1': b'x' * (1 << 30)\ntime.sleep(60)"))
+        self.assertEqual(ended.status, 128 + signal.SIGKILL)
+        self.assertRegex(ended.err, r"rank 1 \(.*\) was ended by signal 9 \(SIGKILL, by the kernel: out of memory\)")
+        self.assertEqual([True, None], [event.get("out_of_memory") for event in self.failures()])
+
+    def test_a_worker_that_somebody_kills_is_not(self):
+        job = self.start_script(
+            f"import os, time\nopen({self.fifo.path!r}, 'a').write("
+            "'worker rank={RANK} attempt=0 pid=%d\\n'.format_map(os.environ) % os.getpid())\ntime.sleep(60)")
+        os.kill(self.fifo.read(2)[0].pid, signal.SIGKILL)
+        ended = self.end_of(job)
+        self.assertIn("was ended by signal 9 (SIGKILL), ", ended.err)
+        self.assertNotIn("out_of_memory", self.failures()[0])
+
+
 class AsTheFirstProcessOfAContainer(Case):
     UNSHARE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
 
