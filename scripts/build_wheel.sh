@@ -10,10 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 case "${1:-}" in
   '') ;;
-  -h | --help)
-    sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-    exit 0
-    ;;
+  -h | --help) show_help ;;
   *) die "unknown option '$1'; see scripts/build_wheel.sh --help" ;;
 esac
 

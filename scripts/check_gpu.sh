@@ -16,10 +16,7 @@ with_bench=yes
 case "${1:-}" in
   --without-bench) with_bench=no ;;
   '') ;;
-  -h | --help)
-    sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-    exit 0
-    ;;
+  -h | --help) show_help ;;
   *) die "unknown option '$1'; see the head of scripts/check_gpu.sh" ;;
 esac
 

@@ -25,10 +25,7 @@ while [[ "${1:-}" == --* ]]; do
     --suite) suite="$2" ;;
     --file) file="$2" ;;
     --pip-cache) pip_cache="$2" ;;
-    --help)
-      sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
+    --help) show_help ;;
     *) die "unknown option '$1'; see scripts/clean_debian.sh --help" ;;
   esac
   shift 2

@@ -43,6 +43,12 @@ die() {
   exit 1
 }
 
+# Prints the comment at the head of the script, which says how to use it, and ends it.
+show_help() {
+  sed -n '2,/^$/s/^# \{0,1\}//p' "$0"
+  exit 0
+}
+
 # quietly NAME COMMAND...: runs the command with its output in build/log/NAME.log, and shows the end of that log
 # only if the command fails.
 quietly() {

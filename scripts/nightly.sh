@@ -37,10 +37,7 @@ all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods
   terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages newest_torch unit)
 
 case "${1:-}" in
-  -h | --help)
-    sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-    exit 0
-    ;;
+  -h | --help) show_help ;;
 esac
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do

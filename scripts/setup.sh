@@ -34,10 +34,7 @@ while (($# > 0)); do
     --without-torch) with_torch=no ;;
     --with-lint) with_lint=yes packages+=("${lint_packages[@]}") ;;
     --with-wheel) with_wheel=yes packages+=(python3-venv) ;;
-    -h | --help)
-      sed -n '2,/^$/s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
-      exit 0
-      ;;
+    -h | --help) show_help ;;
     *) die "unknown option '$1'; see scripts/setup.sh --help" ;;
   esac
   shift
