@@ -32,6 +32,11 @@ std::vector<int> ignored_by_workers(const NoticePlan& notice) {
   return ignored;
 }
 
+/// One that has no handler would be ended by the signal.
+void send_if_handled(pid_t pid, int signal) {
+  if (has_handler(pid, signal)) ::kill(pid, signal);
+}
+
 std::vector<std::string> command_of(const LaunchPlan& plan, const WorkerPlace& place) {
   const WorkerCommand& command = plan.command;
   std::vector<std::string> arguments;
@@ -117,7 +122,7 @@ void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
     }
     // It may have run for a while, and told others that it is there.
     for (const int signal : round_.signals) {
-      if (has_handler(process->pid, signal)) ::kill(process->pid, signal);
+      send_if_handled(process->pid, signal);
     }
     callbacks_.started(worker.local_rank, process->pid);
   }
@@ -208,7 +213,7 @@ void WorkerGroup::send(int local_rank, int signal) {
 
 void WorkerGroup::pass_on(int signal) {
   for (const pid_t pid : pids_) {
-    if (pid > 0 && has_handler(pid, signal)) ::kill(pid, signal);
+    if (pid > 0) send_if_handled(pid, signal);
   }
   if (starter_.is_busy()) round_.signals.insert(signal);
 }

@@ -47,16 +47,28 @@ LaunchPlan plan_of_shell(std::string script) {
   return plan;
 }
 
-TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
-  const LaunchPlan plan = plan_of_shell("kill -KILL $$");
+/// A group, and what it works with.
+struct Fixture {
+  explicit Fixture(LaunchPlan what) : plan(std::move(what)) { tasks.spawn(starter->serve()); }
+
+  void end() {
+    tasks.cancel();
+    context.run();
+  }
+
+  const LaunchPlan plan;
   asio::io_context context{1};
   Consoles consoles;
-  const auto streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
-  const auto starter = WorkerStarter::open(context).value();
-  TaskScope tasks(context.get_executor());
-  tasks.spawn(starter->serve());
-  WorkerGroup group(
-      context, {.plan = plan, .streams = *streams, .starter = *starter, .tasks = tasks}, {});
+  std::unique_ptr<Streams> streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
+  std::unique_ptr<WorkerStarter> starter = WorkerStarter::open(context).value();
+  TaskScope tasks{context.get_executor()};
+  WorkerGroup group{
+      context, {.plan = plan, .streams = *streams, .starter = *starter, .tasks = tasks}, {}};
+};
+
+TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
+  Fixture node(plan_of_shell("kill -KILL $$"));
+  WorkerGroup& group = node.group;
 
   constexpr int kRounds = 3;
   int started = 0;
@@ -84,12 +96,11 @@ TEST(WorkerGroup, ADeathWhileTheNextRoundBeginsIsNotTakenForThatOfAnOrphan) {
        .alone = [] {}});
   start();
   while (started < kRounds) {
-    context.run_one();
+    node.context.run_one();
   }
   group.reap();
   EXPECT_EQ(ended, kRounds);
-  tasks.cancel();
-  context.run();
+  node.end();
 }
 
 TEST(WorkerGroup, ASignalThatComesBeforeTheGroupKnowsThatAWorkerRunsIsPassedOnToIt) {
@@ -97,16 +108,9 @@ TEST(WorkerGroup, ASignalThatComesBeforeTheGroupKnowsThatAWorkerRunsIsPassedOnTo
   ::unlink(path.c_str());
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   const Descriptor fifo(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  const LaunchPlan plan =
-      plan_of_shell("trap 'exit 7' USR1; echo > " + path + "; while :; do sleep 0.01; done");
-  asio::io_context context{1};
-  Consoles consoles;
-  const auto streams = Streams::open(plan, LaunchDirectory{}, consoles).value();
-  const auto starter = WorkerStarter::open(context).value();
-  TaskScope tasks(context.get_executor());
-  tasks.spawn(starter->serve());
-  WorkerGroup group(
-      context, {.plan = plan, .streams = *streams, .starter = *starter, .tasks = tasks}, {});
+  Fixture node(
+      plan_of_shell("trap 'exit 7' USR1; echo > " + path + "; while :; do sleep 0.01; done"));
+  WorkerGroup& group = node.group;
   std::optional<ProcessEnd> ended;
   group.set_callbacks(
       {.started = [](int, const Result<pid_t>& pid) { ASSERT_TRUE(pid) << pid.error().detail; },
@@ -119,13 +123,12 @@ TEST(WorkerGroup, ASignalThatComesBeforeTheGroupKnowsThatAWorkerRunsIsPassedOnTo
   group.pass_on(SIGUSR1);
   const auto until = Clock::now() + std::chrono::seconds(30);  // for a broken build to fail
   while (!ended && Clock::now() < until) {
-    context.run_one_for(std::chrono::milliseconds(100));
+    node.context.run_one_for(std::chrono::milliseconds(100));
     group.reap();
   }
   ASSERT_TRUE(ended) << "it did not get the signal";
   EXPECT_EQ(ended->code, 7);
-  tasks.cancel();
-  context.run();
+  node.end();
 }
 
 }  // namespace
