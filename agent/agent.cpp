@@ -160,6 +160,7 @@ Result<void> Agent::open_timers() {
 
 asio::awaitable<int> Agent::run() {
   tasks_.spawn(starter_->serve());
+  workers_.preload();
   if (interface_) {
     // Otherwise a round could begin first, and its workers would get an interface by chance.
     tasks_.spawn(interface_->serve());

@@ -72,7 +72,15 @@ LocalWorkers::LocalWorkers(
            [this](int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
              worker_ended(local_rank, pid, end, leaves_group);
            },
-       .alone = [this] { feed(Supervisor::Alone{}); }});
+       .alone = [this] { feed(Supervisor::Alone{}); },
+       .before_deaths = nullptr,
+       .fork_server_lost =
+           [this](const std::string& why) {
+             JournalEntry lost = entry("fork_server_lost");
+             lost.text = why;
+             dependencies_.journal.record(lost);
+             reporter_.fork_server_lost(why);
+           }});
 }
 
 asio::awaitable<void> LocalWorkers::keep_time() {

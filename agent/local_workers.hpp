@@ -72,6 +72,9 @@ class LocalWorkers {
   void check_node(NodeCheck::OnDone on_done) { news_.check_node(std::move(on_done)); }
   void abandon_check() { news_.abandon_check(); }
 
+  /// Begins the imports of --preload, if it is asked for.
+  void preload() { group_.preload(); }
+
   /// Every worker holds the lifelines `lines`, and is told to use the network interface
   /// `interface` (empty: it chooses). REQUIRES: nothing of an earlier round runs.
   void start(const effects::StartWorkers& round, std::vector<int> lines, std::string interface);

@@ -58,11 +58,6 @@ struct ChildFailure {
   int errno_value = 0;
 };
 
-Descriptor open_pidfd(pid_t pid) {
-  const long descriptor = ::syscall(SYS_pidfd_open, pid, 0);  // close-on-exec by itself
-  return Descriptor(static_cast<int>(descriptor));
-}
-
 /// An executor without services. Boost's launchers notify the services of the executor's context
 /// of the fork. After vfork, Asio's reactor would replace its descriptors in our memory by those
 /// that it opened in the child.
@@ -85,9 +80,7 @@ struct NoServices {
 template <>
 struct boost::process::v2::basic_process<ddprun::NoServices> : ddprun::Process {
   explicit basic_process(ddprun::NoServices) {}
-  // Nobody can have reaped the child yet, so the pidfd cannot be another process's.
-  basic_process(ddprun::NoServices, pid_t child)
-      : Process{.pid = child, .pidfd = ddprun::open_pidfd(child)} {}
+  basic_process(ddprun::NoServices, pid_t child) : Process(ddprun::process_of(child)) {}
 };
 
 namespace ddprun {
@@ -330,6 +323,12 @@ Result<Process> spawn(const SpawnRequest& request) {
     return spawn_error(program, failure);
   }
   return child;
+}
+
+Process process_of(pid_t child) {
+  // The pidfd cannot be another process's before the child is reaped.
+  const long descriptor = ::syscall(SYS_pidfd_open, child, 0);  // close-on-exec by itself
+  return {.pid = child, .pidfd = Descriptor(static_cast<int>(descriptor))};
 }
 
 ProcessEnd end_of(int wait_status) {

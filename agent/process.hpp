@@ -50,6 +50,9 @@ struct Process {
 /// made.
 Result<Process> spawn(const SpawnRequest& request);
 
+/// A child of this process. REQUIRES: nobody has reaped it.
+Process process_of(pid_t child);
+
 /// What a status of waitpid() means.
 ProcessEnd end_of(int wait_status);
 

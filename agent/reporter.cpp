@@ -179,6 +179,14 @@ void Reporter::worker_started(int rank, int local_rank, pid_t pid) {
 }
 
 void Reporter::start_is_slow(int rank) {
+  if (from_.workers.is_importing()) {
+    from_.journal.report(fmt::format(
+        "the workers of {} have not started yet: the fork server still imports {}; next: they "
+        "start once it is done",
+        from_.host,
+        from_.plan.preload == "auto" ? "what the script imports" : from_.plan.preload));
+    return;
+  }
   const std::string log_disk =
       from_.streams.directory().empty()
           ? ""
@@ -189,6 +197,13 @@ void Reporter::start_is_slow(int rank) {
       rank,
       from_.host,
       log_disk));
+}
+
+void Reporter::fork_server_lost(const std::string& why) {
+  from_.journal.report(fmt::format(
+      "--preload: {}; next: the workers of {} are executed, and import everything themselves",
+      why,
+      from_.host));
 }
 
 void Reporter::notice_came(int signal, std::optional<Duration> grace) {
@@ -231,7 +246,7 @@ void Reporter::wait_began(const Supervisor::Waits& wait, int first_rank) {
 }
 
 void Reporter::wait_for_children_began(const Supervisor::Waits& wait) {
-  const std::string who = WorkerGroup::leftovers();
+  const std::string who = from_.workers.leftovers();
   if (who.empty()) return;  // the last of them has just ended
   from_.journal.report(fmt::format(
       "waiting for what workers left behind on {} to end: {}; {}",
@@ -241,7 +256,7 @@ void Reporter::wait_for_children_began(const Supervisor::Waits& wait) {
 }
 
 void Reporter::leftovers_found(LeftoverMode mode, bool is_signalled) {
-  const std::string who = WorkerGroup::leftovers();
+  const std::string who = from_.workers.leftovers();
   if (who.empty()) return;  // the last of them has just ended
   const std::string what = fmt::format("what workers left behind on {}", from_.host);
   const LeftoverPlan& asked = from_.plan.leftovers;

@@ -57,8 +57,9 @@ class Reporter {
     torch_events_.worker_ended(local_rank, pid, end, was_stopped);
   }
 
-  /// The start of a worker waits for something, which can only be a disk.
+  /// The start of a worker waits for the imports of the fork server, or else for a disk.
   void start_is_slow(int rank);
+  void fork_server_lost(const std::string& why);
 
   /// A notice came by `signal`; none: the workers may take as long as Slurm lets them.
   void notice_came(int signal, std::optional<Duration> grace);

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
-#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -56,12 +55,40 @@ std::vector<std::string> command_of(const LaunchPlan& plan, const WorkerPlace& p
 WorkerGroup::WorkerGroup(
     asio::io_context& context, const Dependencies& dependencies, Inherited inherited)
     : context_(context),
-      plan_(dependencies.plan),
+      dependencies_(dependencies),
       inherited_(std::move(inherited)),
-      streams_(dependencies.streams),
-      starter_(dependencies.starter),
-      tasks_(dependencies.tasks),
-      pids_(static_cast<std::size_t>(plan_.workers)) {}
+      pids_(static_cast<std::size_t>(dependencies_.plan.workers)) {}
+
+void WorkerGroup::preload() {
+  if (dependencies_.plan.preload.empty()) return;
+  auto opened = ForkServer::open(
+      context_,
+      dependencies_.plan,
+      {.ready = [this] { begin_held(); },
+       .lost = [this](const std::string& why) { fork_server_lost(why); }});
+  if (!opened) return callbacks_.fork_server_lost(opened.error().detail);
+  fork_server_ = *std::move(opened);
+  StartOrder order = fork_server_->order(
+      fork_server_environment(dependencies_.plan, inherited_.environment),
+      inherited_.open_files_max);
+  start_too(
+      std::move(order),
+      [this](const Result<pid_t>& pid) { fork_server_->started(pid); },
+      [this](ProcessEnd end) { fork_server_->ended(end); });
+  dependencies_.tasks.spawn(fork_server_->await_imports());
+  dependencies_.tasks.spawn(fork_server_->keep_time());
+}
+
+void WorkerGroup::begin_held() {
+  for (WorkerPlace& place : std::exchange(round_.held, {})) {
+    begin(std::move(place));
+  }
+}
+
+void WorkerGroup::fork_server_lost(const std::string& why) {
+  callbacks_.fork_server_lost(why);
+  begin_held();
+}
 
 void WorkerGroup::begin_round(std::vector<int> lines) {
   ++round_.starts;
@@ -72,33 +99,39 @@ void WorkerGroup::begin_round(std::vector<int> lines) {
 }
 
 void WorkerGroup::start(WorkerPlace place) {
+  if (is_importing()) return round_.held.push_back(std::move(place));
+  begin(std::move(place));
+}
+
+void WorkerGroup::begin(WorkerPlace place) {
   const WorkerId worker{
       .attempt = place.round.progress.attempt,
       .local_rank = place.local_rank,
       .rank = place.rank()};
-  round_.orders[static_cast<std::size_t>(worker.local_rank)] = starter_.begin(
+  round_.orders[static_cast<std::size_t>(worker.local_rank)] = dependencies_.starter.begin(
       round_.starts, order_for(std::move(place), worker), [this, worker](Result<Process> process) {
         started(worker, std::move(process));
       });
 }
 
 Result<StartOrder> WorkerGroup::order_for(WorkerPlace place, const WorkerId& worker) const {
-  place.error_file = streams_.error_file_of(worker);
-  auto environment = worker_environment(plan_, place, inherited_.environment);
+  place.error_file = dependencies_.streams.error_file_of(worker);
+  auto environment = worker_environment(dependencies_.plan, place, inherited_.environment);
   if (!environment) return environment.error();
-  auto streams = streams_.order(worker);
+  auto streams = dependencies_.streams.order(worker);
   if (!streams) return streams.error();
 
   StartOrder order;
   order.streams = *std::move(streams);
   SpawnRequest& request = order.request;
-  request.command = command_of(plan_, place);
-  request.waits = plan_.debug_rank == place.rank();
+  request.command = command_of(dependencies_.plan, place);
+  request.waits = dependencies_.plan.debug_rank == place.rank();
   request.environment = *std::move(environment);
-  request.ignored = ignored_by_workers(plan_.notice);
+  request.ignored = ignored_by_workers(dependencies_.plan.notice);
   request.open_files_max = inherited_.open_files_max;
-  if (!plan_.cpus.empty()) {
-    request.cpus = plan_.cpus[static_cast<std::size_t>(place.local_rank)];
+  if (fork_server_ && !request.waits) order.forks = fork_server_->channel();
+  if (!dependencies_.plan.cpus.empty()) {
+    request.cpus = dependencies_.plan.cpus[static_cast<std::size_t>(place.local_rank)];
   }
   // Duplicates, since the round may be over, and they closed, before the process is made.
   for (const int line : round_.lines) {
@@ -112,13 +145,15 @@ Result<StartOrder> WorkerGroup::order_for(WorkerPlace place, const WorkerId& wor
 
 void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
   if (!process) {
-    streams_.forget(worker);
+    dependencies_.streams.forget(worker);
     callbacks_.started(worker.local_rank, process.error());
   } else {
+    if (fork_server_) fork_server_->heed_lost_channel();
     pids_[static_cast<std::size_t>(worker.local_rank)] = process->pid;
     // Without a pidfd (an old kernel, seccomp) SIGCHLD alone tells.
     if (process->pidfd) {
-      tasks_.spawn(watch(process->pid, stream_of(context_, std::move(process->pidfd))));
+      dependencies_.tasks.spawn(
+          watch(process->pid, stream_of(context_, std::move(process->pidfd))));
     }
     // It may have run for a while, and told others that it is there.
     for (const int signal : round_.signals) {
@@ -130,14 +165,19 @@ void WorkerGroup::started(const WorkerId& worker, Result<Process> process) {
 }
 
 bool WorkerGroup::cancel_start(int local_rank) {
-  return starter_.cancel(round_.orders[static_cast<std::size_t>(local_rank)]);
+  if (std::erase_if(round_.held, [local_rank](const WorkerPlace& place) {
+        return place.local_rank == local_rank;
+      }) != 0) {
+    return true;
+  }
+  return dependencies_.starter.cancel(round_.orders[static_cast<std::size_t>(local_rank)]);
 }
 
 std::int64_t WorkerGroup::start_too(
     StartOrder order,
     std::function<void(Result<pid_t>)> started,
     std::function<void(ProcessEnd)> ended) {
-  return starter_.begin(
+  return dependencies_.starter.begin(
       WorkerStarter::kNoSeries,
       std::move(order),
       [this, started = std::move(started), ended = std::move(ended)](Result<Process> process) {
@@ -162,19 +202,42 @@ void WorkerGroup::reap() {
   for (;;) {
     // The next that is reaped may be a process that we have not been told of yet, whose number must
     // stay its own until then. Asked each time: an end may have begun the next round.
-    if (starter_.is_busy()) return reap_known();
+    if (dependencies_.starter.is_busy()) return reap_known();
     int wait_status = 0;
     const pid_t pid = ::waitpid(-1, &wait_status, WNOHANG);
     if (pid < 0 && errno == EINTR) continue;
-    if (pid < 0 && sweeping_) {
+    if (pid > 0) {
+      ended(pid, wait_status);
+      continue;
+    }
+    if (sweeping_ && (pid < 0 || is_alone())) {
       sweeping_.reset();
       return callbacks_.alone();
     }
-    if (pid <= 0) break;
-    ended(pid, wait_status);
+    break;
   }
   // What a killed parent leaves has become our child by now.
-  if (sweeping_ == SIGKILL) signal_descendants(SIGKILL, Search::kQuick);
+  if (sweeping_ == SIGKILL) {
+    signal_descendants(SIGKILL, Search::kQuick, {.families = spared(), .groups = {}});
+  }
+}
+
+/// Whether the fork server is all that is left below this process.
+bool WorkerGroup::is_alone() const {
+  if (spared().empty()) return false;
+  const auto is_one_left = [this] {
+    return DescendantWalk(::getpid(), Search::kQuick, {.families = spared(), .groups = {}})
+        .next()
+        .has_value();
+  };
+  // Once more: one that ended while the kernel listed the children may have hidden its own.
+  siginfo_t ended{};
+  return !is_one_left() && ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0 && !is_one_left();
+}
+
+std::span<const pid_t> WorkerGroup::spared() const {
+  return fork_server_ ? fork_server_->family() : std::span<const pid_t>();
 }
 
 void WorkerGroup::reap_known() {
@@ -215,7 +278,7 @@ void WorkerGroup::pass_on(int signal) {
   for (const pid_t pid : pids_) {
     if (pid > 0) send_if_handled(pid, signal);
   }
-  if (starter_.is_busy()) round_.signals.insert(signal);
+  if (dependencies_.starter.is_busy()) round_.signals.insert(signal);
 }
 
 void WorkerGroup::sweep(int signal, const std::vector<pid_t>& signalled) {
@@ -223,18 +286,19 @@ void WorkerGroup::sweep(int signal, const std::vector<pid_t>& signalled) {
   reap();
   if (!sweeping_ || signal == 0) return;  // nobody is left, or gets a signal
   const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
-  signal_descendants(signal, search, {.families = {}, .groups = signalled});
+  signal_descendants(signal, search, {.families = spared(), .groups = signalled});
 }
 
-std::string WorkerGroup::leftovers() {
-  constexpr std::size_t kShownMax = 4;
-  const auto pids = descendants_of(::getpid(), Search::kThorough);
+std::string WorkerGroup::leftovers() const {
+  constexpr int kShownMax = 4;
   std::string out;
-  for (const pid_t pid : std::span(pids).first(std::min(kShownMax, pids.size()))) {
-    out += fmt::format("{}pid {} ({})", out.empty() ? "" : ", ", pid, command_of(pid));
+  int found = 0;
+  DescendantWalk walk(::getpid(), Search::kThorough, {.families = spared(), .groups = {}});
+  while (const auto pid = walk.next()) {
+    if (++found > kShownMax) continue;
+    out += fmt::format("{}pid {} ({})", out.empty() ? "" : ", ", *pid, command_of(*pid));
   }
-  const auto hidden = pids.size() - std::min(kShownMax, pids.size());
-  return hidden == 0 ? out : out + fmt::format(" and {} more", hidden);
+  return found <= kShownMax ? out : out + fmt::format(" and {} more", found - kShownMax);
 }
 
 }  // namespace ddprun

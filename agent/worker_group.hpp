@@ -8,6 +8,7 @@
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker_environment.hpp"
+#include "agent/fork_server.hpp"
 #include "agent/oom_kills.hpp"
 #include "agent/process.hpp"
 #include "agent/streams.hpp"
@@ -22,8 +23,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,6 +50,8 @@ class WorkerGroup {
     std::function<void(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group)> ended;
     std::function<void()> alone;  // after sweep(): nothing descends from this process any more
     std::function<void()> before_deaths = nullptr;  // to look at what came before a death
+    // Workers are executed from here on, and not forked.
+    std::function<void(const std::string& why)> fork_server_lost = nullptr;
   };
 
   /// All of these outlive the group, which watches its workers in `tasks`.
@@ -64,6 +69,10 @@ class WorkerGroup {
 
   /// `look` is called before a death is looked at, for what came before it.
   void before_deaths(std::function<void()> look) { callbacks_.before_deaths = std::move(look); }
+
+  /// Begins the imports of --preload; workers that are started before they are done wait for them.
+  void preload();
+  bool is_importing() const { return fork_server_ && fork_server_->is_importing(); }
 
   /// The workers started from here on are those of a round, and hold the descriptors `lines`.
   /// REQUIRES: no worker runs, or is being started.
@@ -83,7 +92,7 @@ class WorkerGroup {
       StartOrder order,
       std::function<void(Result<pid_t>)> started,
       std::function<void(ProcessEnd)> ended);
-  bool cancel_start_too(std::int64_t start) { return starter_.cancel(start); }
+  bool cancel_start_too(std::int64_t start) { return dependencies_.starter.cancel(start); }
 
   /// To a worker and its process group. Nothing happens if it has ended.
   void send(int local_rank, int signal);
@@ -99,7 +108,7 @@ class WorkerGroup {
 
   /// What descends from this process, for people: "pid 812 (python upload.py), ..."; empty:
   /// nobody.
-  static std::string leftovers();
+  std::string leftovers() const;
 
   /// SIGCHLD: somebody below us has ended, a worker or an orphan that we adopted.
   void reap();
@@ -116,22 +125,26 @@ class WorkerGroup {
     std::vector<std::int64_t> orders;                         // by local rank: its start
     std::vector<int> lines;                                   // that every worker holds
     std::set<int> signals;  // passed on since some worker has been in the middle of its start
+    std::vector<WorkerPlace> held;  // that wait for the fork server's imports
   };
 
+  void begin_held();
+  void fork_server_lost(const std::string& why);
+  void begin(WorkerPlace place);
   Result<StartOrder> order_for(WorkerPlace place, const WorkerId& worker) const;
   void started(const WorkerId& worker, Result<Process> process);
   asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
   void reap_known();
+  bool is_alone() const;
+  std::span<const pid_t> spared() const;
   void ended(pid_t pid, int wait_status);
 
   asio::io_context& context_;
-  const LaunchPlan& plan_;
+  Dependencies dependencies_;
   Inherited inherited_;
-  Streams& streams_;
-  WorkerStarter& starter_;
-  TaskScope& tasks_;
   Callbacks callbacks_;
-  std::vector<pid_t> pids_;  // by local rank; 0: not running
+  std::unique_ptr<ForkServer> fork_server_;  // none: not asked for, or it cannot serve
+  std::vector<pid_t> pids_;                  // by local rank; 0: not running
   Round round_;
   std::map<pid_t, std::function<void(ProcessEnd)>> others_;
   OomKills oom_kills_;

@@ -50,6 +50,11 @@ struct Start {
   }
 };
 
+Result<Process> make_process(const StartOrder& order) {
+  auto forked = order.forks ? order.forks->fork(order.request) : std::nullopt;
+  return forked ? Result<Process>(*std::move(forked)) : spawn(order.request);
+}
+
 /// None if it was cancelled.
 std::optional<Result<Process>> perform(Start& start) {
   WorkerStreams streams;
@@ -65,7 +70,7 @@ std::optional<Result<Process>> perform(Start& start) {
   SpawnRequest& request = start.order->request;
   if (streams.out) request.out = streams.out.get();
   if (streams.err) request.err = streams.err.get();
-  auto process = spawn(request);
+  auto process = make_process(*start.order);
   start.order = StartOrder{};  // a lifeline must not stay open here
   return process;
 }

@@ -6,6 +6,7 @@
 // agent; if it is held up by an order that was cancelled, as long as that. Its processes were those
 // of an earlier round then.
 
+#include "agent/fork_channel.hpp"
 #include "agent/process.hpp"
 #include "agent/worker_streams.hpp"
 #include "agent/writer_thread.hpp"
@@ -30,6 +31,8 @@ struct StartOrder {
   std::optional<StreamsOrder> streams;  // opened first, for request.out and request.err
   SpawnRequest request;
   std::vector<Descriptor> kept;  // what request.keep names
+  // Forks it, if it can; also the agent's, which opened it. Null: it is executed.
+  std::shared_ptr<ForkChannel> forks = nullptr;
 };
 
 /// All functions are for the agent's thread.

@@ -45,6 +45,13 @@ inline constexpr char kTerm[] = "DDPRUN_TERM";
 inline constexpr char kTermAlias[] = "DDPRUN_GENERATION";  // the same under its name in version 0.1
 inline constexpr char kRound[] = "DDPRUN_ROUND";
 
+/// What differs between workers or between rounds.
+inline constexpr const char* kOfOneWorker[] = {
+    kRank,           kWorldSize,    kLocalRank, kLocalWorldSize, kGroupRank,
+    kGroupWorldSize, kRoleRank,     kRoleName,  kRoleWorldSize,  kMasterAddr,
+    kMasterPort,     kRestartCount, kErrorFile, kRestartReason,  kPreviousWorldSize,
+    kNodes,          kNoticeFile,   kTerm,      kTermAlias,      kRound};
+
 /// A *notice*: a signal that announces the end of the job, such as a person's Ctrl-C. A worker that
 /// gets one saves, and exits with 0 or 75.
 constexpr bool is_notice(int signal) {

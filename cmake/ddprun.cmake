@@ -125,6 +125,18 @@ function(ddprun_library name)
   target_link_libraries(ddprun_${name} PUBLIC ddprun_flags ${arg_LINKS})
 endfunction()
 
+# A header agent/fork_server_text.hpp, say, with the text of fork_server.py as a constant.
+function(ddprun_embed target file constant)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text)
+  cmake_path(GET file STEM stem)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE room)
+  # A literal may be long, but not longer than 64 KiB in all compilers.
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/embedded/${room}/${stem}_text.hpp @ONLY CONTENT
+    "#pragma once\n\n#include <string_view>\n\nnamespace ddprun {\n\ninline constexpr std::string_view ${constant} = R\"embedded(@text@)embedded\";\n\n}  // namespace ddprun\n")
+  target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/embedded)
+endfunction()
+
 function(ddprun_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "COMPONENT" "SOURCES;LINKS")
   add_executable(${name} ${arg_SOURCES})

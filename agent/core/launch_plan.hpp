@@ -199,6 +199,7 @@ struct LaunchPlan {
   // --numa-binding: the CPUs of each worker, by local rank; empty: ddprun's own.
   std::vector<std::set<int>> cpus;
   WorkerCommand command;
+  std::string preload;  // --preload: what the fork server imports, "auto" or names; empty: none
   std::optional<int> debug_rank;  // this rank waits for SIGUSR1 before it begins
   std::optional<TaskPlan> task;
   std::optional<HeaderPlan> header;  // none: no header is printed

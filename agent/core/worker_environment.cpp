@@ -104,6 +104,22 @@ void set_restart(const Progress& progress, Variables& environment) {
   environment.set(contract::kPreviousWorldSize, progress.previous_world);
 }
 
+/// The same for all workers.
+void set_common(Variables& environment) {
+  environment.remove(contract::kSecret);
+  environment.set_default(contract::kNcclAsyncErrorHandling, "1");
+}
+
+/// For OpenMP.
+int threads_of(const LaunchPlan& plan, int local_rank) {
+  int cpus = plan.usable_cpus / plan.workers;
+  if (!plan.cpus.empty()) {
+    const auto& own = plan.cpus[static_cast<std::size_t>(local_rank)];
+    cpus = std::min(cpus, static_cast<int>(own.size()));
+  }
+  return std::max(1, cpus);
+}
+
 /// The one device for this worker. Entries may be numbers, "GPU-…" or "MIG-…": they are text.
 Result<std::string> virtual_device(const std::optional<std::string>& devices, int local_rank) {
   if (!devices) return fmt::to_string(local_rank);
@@ -149,20 +165,14 @@ Result<std::vector<std::string>> worker_environment(
   set_job(plan, place, environment);
   set_restart(place.round.progress, environment);
   if (plan.task) environment.set(contract::kTaskId, plan.task->id);
-  environment.remove(contract::kSecret);
-  environment.set_default(contract::kNcclAsyncErrorHandling, "1");
+  set_common(environment);
   if (!place.interface.empty()) {
     environment.set_default(contract::kGlooInterface, place.interface);
     // NCCL takes a name as a prefix of interface names.
     environment.set_default(contract::kNcclInterface, "=" + place.interface);
   }
-  int cpus = plan.usable_cpus / plan.workers;
-  if (!plan.cpus.empty()) {
-    const auto& own = plan.cpus[static_cast<std::size_t>(place.local_rank)];
-    cpus = std::min(cpus, static_cast<int>(own.size()));
-  }
-  const int threads = std::max(1, cpus);
-  environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads));
+  environment.set_default(
+      contract::kOmpNumThreads, fmt::to_string(threads_of(plan, place.local_rank)));
   if (plan.virtual_local_rank) {
     const auto device =
         virtual_device(environment.get(contract::kCudaVisibleDevices), place.local_rank);
@@ -172,6 +182,17 @@ Result<std::vector<std::string>> worker_environment(
   if (plan.task && plan.task->device) {
     environment.set(contract::kCudaVisibleDevices, *plan.task->device);
   }
+  return environment.entries();
+}
+
+std::vector<std::string> fork_server_environment(
+    const LaunchPlan& plan, const std::vector<std::string>& inherited) {
+  Variables environment(inherited);
+  for (const char* const name : contract::kOfOneWorker) {
+    environment.remove(name);
+  }
+  set_common(environment);
+  environment.set_default(contract::kOmpNumThreads, fmt::to_string(threads_of(plan, 0)));
   return environment.entries();
 }
 

@@ -35,6 +35,11 @@ struct WorkerPlace {
 Result<std::vector<std::string>> worker_environment(
     const LaunchPlan& plan, const WorkerPlace& place, const std::vector<std::string>& inherited);
 
+/// That of the fork server, which imports modules for all workers: what is the same for each of
+/// them, and nothing of a rank or a round.
+std::vector<std::string> fork_server_environment(
+    const LaunchPlan& plan, const std::vector<std::string>& inherited);
+
 /// `text` with every ${local_rank} and $local_rank replaced; any other $ stays as it is.
 std::string with_local_rank(std::string_view text, int local_rank);
 

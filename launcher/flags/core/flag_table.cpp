@@ -17,12 +17,6 @@ Result<void> monitor_interval(const Given& given, Options& /*options*/) {
   return {};
 }
 
-Result<void> start_method(const Given& given, Options& /*options*/) {
-  const bool known = given.text == "spawn" || given.text == "fork" || given.text == "forkserver";
-  if (!known) return invalid_argument("expected spawn, fork or forkserver");
-  return {};
-}
-
 Result<void> exit_barrier_timeout(const Given& given, Options& /*options*/) {
   const auto timeout = seconds_of(given);
   if (!timeout) return timeout.error();
@@ -45,8 +39,6 @@ Result<void> use_env(const Given& /*given*/, Options& /*options*/) {
 constexpr std::array kOtherFlags = {
     Flag{kNothing, "monitor-interval", 0, "SECONDS", "0.1", "ddprun does not poll: the end of a process is an event.", true,
          monitor_interval},
-    Flag{kNothing, "start-method", 0, "spawn|fork|forkserver", "spawn", "Each worker is always a newly executed process.",
-         true, start_method},
     Flag{kNothing, "exit-barrier-timeout", 0, "SECONDS", "300", "There is no exit barrier.", true,
          exit_barrier_timeout},
     Flag{kNothing, "logs-specs", 0, "default", "default", "Other values name Python plug-ins and are refused.", false,

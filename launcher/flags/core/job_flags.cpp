@@ -5,7 +5,11 @@
 #include "launcher/flags/core/arguments.hpp"
 #include "launcher/flags/core/shared_setters.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 namespace ddprun {
@@ -98,6 +102,45 @@ Result<void> debug_rank(const Given& given, Options& options) {
   return {};
 }
 
+bool is_module_name(std::string_view text) {
+  const auto is_of_name = [](char byte) {
+    return std::isalnum(static_cast<unsigned char>(byte)) != 0 || byte == '_' ||
+           static_cast<unsigned char>(byte) >= 0x80;
+  };
+  const auto parts = split(text, '.');
+  return std::ranges::all_of(parts, [&](std::string_view part) {
+    return !part.empty() && std::ranges::all_of(part, is_of_name) &&
+           std::isdigit(static_cast<unsigned char>(part.front())) == 0;
+  });
+}
+
+Result<void> preload(const Given& given, Options& options) {
+  const auto names = split(given.text, ',');
+  if (!std::ranges::all_of(names, is_module_name)) {
+    return invalid_argument("expected auto, or modules such as torch,torchvision");
+  }
+  options.plan.preload = given.text;
+  return {};
+}
+
+/// Applied after --preload, by the order of the table.
+Result<void> start_method(const Given& given, Options& options) {
+  const bool known = given.text == "spawn" || given.text == "fork" || given.text == "forkserver";
+  if (!known) return invalid_argument("expected spawn, fork or forkserver");
+  std::string& preload = options.plan.preload;
+  if (given.text == "forkserver") {
+    if (preload.empty()) preload = "auto";
+  } else if (!preload.empty()) {
+    options.warnings.push_back(fmt::format(
+        "{} '{}': each worker is executed, so --preload '{}' has no effect",
+        given.source,
+        given.text,
+        preload));
+    preload.clear();
+  }
+  return {};
+}
+
 Result<void> numa_binding(const Given& given, Options& options) {
   options.numa_binding = parse_numa_binding(given.text);
   if (!options.numa_binding)
@@ -146,6 +189,12 @@ constexpr std::array kJobFlags = {
     Flag{kWorkers, "grid", 0, "FILE", "none",
          "Insert a row of this file before the script's arguments: row SLURM_ARRAY_TASK_ID, counted from 1.", true,
          grid},
+    Flag{kWorkers, "preload", 0, "auto|MODULES", "none",
+         "Import these Python modules once, in a process that forks the workers. 'auto': what the script imports, of packages known to be safe.", true,
+         preload},
+    Flag{kWorkers, "start-method", 0, "spawn|fork|forkserver", "spawn",
+         "How workers are made. 'forkserver': forked, with --preload auto unless it is given; else executed.", true,
+         start_method},
     Flag{kWorkers, "debug-rank", 0, "RANK", "none",
          "This rank prints its pid and waits for SIGUSR1 before it starts, so that a debugger can be attached.", true,
          debug_rank},

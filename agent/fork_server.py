@@ -1,0 +1,486 @@
+"""The fork server: imports what workers need, once, and forks each worker of each attempt.
+
+`python -c` reads this text from stdin, a socket whose other end the agent holds (fork_server.cpp). A message is its
+size, four bytes, and fields that each end with a NUL; descriptors come with the size. The agent sends what to import,
+and gets one line: "ready", or why workers must be executed. Then it sends a request for each worker
+(fork_channel.cpp), and gets a line: the worker's pid, or why it is to be executed.
+
+A forked worker is to find what an executed one finds; docs/python.md says what may differ.
+"""
+
+import ast
+import builtins
+import ctypes
+import fcntl
+import gc
+import importlib.machinery
+import io
+import os
+import pkgutil
+import signal
+import socket
+import struct
+import sys
+import sysconfig
+import types
+import warnings
+
+# Packages that may be imported before it is known which rank is to use them, under "auto".
+KNOWN = frozenset("""
+    accelerate datasets diffusers einops evaluate huggingface_hub ignite lightning lightning_fabric lightning_utilities
+    numpy omegaconf pandas peft PIL pyarrow pydantic pytorch_lightning safetensors scipy sentencepiece sklearn tiktoken
+    timm tokenizers torch torchaudio torchdata torchmetrics torchtext torchvision tqdm transformers trl yaml
+""".split())
+
+# What a training script with torch imports sooner or later. Without the last one, the first optimizer takes a second.
+TORCH = ("torch.distributed", "torch.optim", "torch._dynamo")
+
+DESCRIPTORS_MAX = 64
+LOW_NUMBERS = 1024  # select() takes no other descriptors; lifelines stay out of the way
+PR_SET_PDEATHSIG = 1
+PR_SET_MM, PR_SET_MM_MAP = 35, 14
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Unusable(Exception):
+    """Why workers must be executed."""
+
+
+# --- What the agent says ---------------------------------------------------------------------------------------------
+
+
+def receive(channel):
+    """The fields of one message, and its descriptors. At the end of the agent, this process ends too."""
+    size, ancillary, _, _ = channel.recvmsg(4, socket.CMSG_SPACE(4 * DESCRIPTORS_MAX), socket.MSG_CMSG_CLOEXEC)
+    if not size:
+        os._exit(0)
+    descriptors = []
+    for _, _, numbers in ancillary:
+        descriptors += struct.unpack(f"={len(numbers) // 4}i", numbers[:len(numbers) // 4 * 4])
+    left = struct.unpack("=I", size)[0]
+    parts = []
+    while left:
+        part = channel.recv(left)
+        if not part:
+            os._exit(0)
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts).split(b"\0")[:-1], descriptors
+
+
+def answer(channel, what):
+    channel.sendall(" ".join(str(what).split())[:900].encode("utf-8", "backslashreplace") + b"\n")
+
+
+# --- Imports ---------------------------------------------------------------------------------------------------------
+
+
+def spec_of(module, path):
+    """Where a module lies, without importing the packages above it; None: it is not found."""
+    spec = None
+    for depth, name in enumerate(module.split("."), 1):
+        whole = ".".join(module.split(".")[:depth])
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(whole if depth > 1 else name, path)
+        except (ImportError, OSError, ValueError):
+            return None
+        if spec is None:
+            return None
+        path = spec.submodule_search_locations or []
+    return spec
+
+
+def is_installed(package, own_directory):
+    """Whether the script would import it from where packages are installed, and not from the user's own files."""
+    own = spec_of(package, [own_directory])
+    if own is not None and own.origin:  # not a directory of, say, data, which packages elsewhere precede
+        return False
+    spec = spec_of(package, sys.path)
+    if spec is None:
+        return False
+    places = [spec.origin] if spec.origin else list(spec.submodule_search_locations or [])
+    known = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+    known = tuple(os.path.join(place, "") for place in known if place)
+    return bool(places) and all(
+        place.startswith(known) or "/site-packages/" in place or "/dist-packages/" in place for place in places)
+
+
+def source_of(how, script):
+    """The file that a worker runs first; None: there is none to be read."""
+    if how == "-m":
+        spec = spec_of(script, [os.getcwd(), *sys.path])
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = spec_of(script + ".__main__", [os.getcwd(), *sys.path])
+        script = spec.origin if spec is not None else None
+    elif script is not None and os.path.isdir(script):
+        script = os.path.join(script, "__main__.py")
+    return script if script is not None and os.path.isfile(script) else None
+
+
+def known_imports(how, script):
+    """The import statements at the top level of the script, of packages that are known and installed."""
+    path = source_of(how, script)
+    if path is None:
+        raise Unusable("it cannot be read what the script imports; name the modules: --preload torch")
+    try:
+        with open(path, "rb") as file:
+            top = ast.parse(file.read(), path).body
+    except (OSError, SyntaxError, ValueError):
+        return []  # the worker says what is wrong with it
+    own = own_directory(how, path)
+    found = []
+    for statement in top:
+        if isinstance(statement, ast.Import):
+            found += [(alias.name, ast.Import([ast.alias(alias.name, None)])) for alias in statement.names]
+        elif isinstance(statement, ast.ImportFrom) and not statement.level and statement.module:
+            found.append((statement.module, statement))
+    return [(name, statement) for name, statement in found
+            if name.split(".")[0] in KNOWN and is_installed(name.split(".")[0], own)]
+
+
+def preload(modules, how, script):
+    """Imports `modules`, "auto" or names with commas."""
+    if modules == "auto":
+        imports = known_imports(how, script)
+        if not imports:
+            raise Unusable("the script imports no package that is known to be safe; name the modules: --preload torch")
+        for name, statement in imports:
+            run_import(name, statement)
+    else:
+        sys.path.insert(0, own_directory(how, script))
+        for name in modules.split(","):
+            run_import(name)
+        del sys.path[0]
+    if "torch" in sys.modules:
+        for name in TORCH:
+            run_import(name)
+
+
+def run_import(name, statement=None):
+    """As the script does it: `from a import b` may import b."""
+    if statement is None:
+        statement = ast.Import([ast.alias(name, None)])
+    module = ast.fix_missing_locations(ast.Module([statement], []))
+    try:
+        exec(compile(module, "<ddprun>", "exec"), {})
+    except BaseException as error:
+        text = (str(error) or "no reason given").splitlines()[0]
+        raise Unusable(f"the import of {name} fails: {type(error).__name__}: {text}") from None
+
+
+def check_that_it_forks():
+    """Threads and a CUDA context would be missing in a copy of this process."""
+    # OpenBLAS ends its threads before a fork, and starts them again when they have work.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        child = os.fork()
+    if child == 0:
+        os._exit(1 if cuda_is_lost() else 0)
+    if os.waitpid(child, 0)[1] != 0 or has_gpu():
+        raise Unusable("an import used a GPU, and a forked process could not")
+    tasks = os.listdir("/proc/self/task")
+    if len(tasks) > 1:
+        names = sorted({name_of(task) for task in tasks if task != str(os.getpid())})
+        raise Unusable(f"an import started a thread ({', '.join(names)}), and a forked process would not have it")
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return
+    raise Unusable("an import started a process")
+
+
+def name_of(task):
+    try:
+        with open(f"/proc/self/task/{task}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return task
+
+
+def cuda_is_lost():
+    """In a forked process: whether torch has used the driver before the fork."""
+    torch = sys.modules.get("torch")
+    try:
+        return torch is not None and torch.cuda._is_in_bad_fork()
+    except AttributeError:
+        return False
+
+
+def has_gpu():
+    torch = sys.modules.get("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            return True
+    except AttributeError:
+        pass
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + number).startswith("/dev/nvidia"):
+                return True
+        except OSError:
+            pass
+    return False
+
+
+# --- A worker --------------------------------------------------------------------------------------------------------
+
+
+def fork_worker(channel, fields, descriptors):
+    flush()
+    begin, may_begin = os.pipe()
+    try:
+        is_worker = fork_orphan(begin, may_begin)
+    except OSError as error:  # no process can be made
+        is_worker = False
+        answer(channel, f"it cannot fork: {error}")
+    if is_worker:
+        os.close(begin)
+        become_worker(fields, descriptors)
+    for descriptor in begin, may_begin, *descriptors:
+        os.close(descriptor)
+
+
+def fork_orphan(begin, may_begin):
+    """Forks twice, so that the new process becomes the agent's child, which adopts orphans below it. True there."""
+    child = os.fork()
+    if child == 0:
+        try:
+            if os.fork() != 0:
+                os._exit(0)
+        except OSError:
+            os._exit(1)
+        os.close(may_begin)
+        if os.read(begin, 1) != b"1":  # the server has ended
+            os._exit(1)
+        return True
+    if os.waitpid(child, 0)[1] != 0:
+        raise ChildProcessError("no process can be made")
+    os.write(may_begin, b"1")
+    return False
+
+
+def flush():
+    for stream in sys.stdout, sys.stderr:
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass
+    libc.fflush(None)
+
+
+def become_worker(fields, descriptors):
+    agent, options, kinds, ignored, cpus, count = [os.fsdecode(field) for field in fields[:6]]
+    channel = socket.socket(fileno=os.dup(0))
+    try:
+        arguments = [os.fsdecode(field) for field in fields[6:6 + int(count)]]
+        environment = dict(field.split(b"=", 1) for field in fields[6 + int(count):])
+        os.setsid()
+        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+        if os.getppid() != int(agent):  # it has ended, or adopts no orphans
+            raise ProcessLookupError("the agent does not adopt orphans")
+        for number in filter(None, ignored.split(",")):
+            signal.signal(int(number), signal.SIG_IGN)
+        arrange(kinds, descriptors)
+        if cpus:
+            os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
+        threads = os.environ.get("OMP_NUM_THREADS")
+        os.environb.clear()
+        os.environb.update(environment)
+        if "torch" in sys.modules and os.environ.get("OMP_NUM_THREADS") != threads:
+            sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        start_anew()
+        show_command(arguments, environment)
+        main, run = prepare(arguments, int(options))
+        answer(channel, os.getpid())
+        channel.close()
+    except BaseException as error:
+        try:
+            answer(channel, f"a forked worker cannot begin: {type(error).__name__}: {error}")
+        except OSError:  # the agent does not wait any more
+            pass
+        os._exit(1)
+    del fields, descriptors, environment
+    run_main(main, run)
+
+
+def arrange(kinds, descriptors):
+    """Gives descriptors their places: "i", "o", "e" the streams, "k" lifelines."""
+    for kind, descriptor in zip(kinds, descriptors):
+        if kind != "k":
+            os.dup2(descriptor, "ioe".index(kind))
+        else:
+            try:
+                fcntl.fcntl(descriptor, fcntl.F_DUPFD, LOW_NUMBERS)
+            except OSError:
+                os.set_inheritable(descriptor, True)
+                continue
+        os.close(descriptor)
+    # Python made this one for the socket.
+    stdin = open(0, "rb", closefd=False)
+    stdin.raw.name = "<stdin>"
+    old = sys.stdin
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(stdin, encoding=old.encoding, errors=old.errors, newline="\n")
+    sys.stdin.mode = "r"
+    if not sys.stdout.write_through:  # as with -u
+        sys.stdout.reconfigure(line_buffering=os.isatty(1))
+
+
+def start_anew():
+    """What a new process has of its own. `random` does this by itself, at a fork."""
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None:
+        process.current_process().authkey = os.urandom(32)
+    importlib.invalidate_caches()  # files may have come since the last attempt
+
+
+def show_command(arguments, environment):
+    """Makes `ps` and /proc show the worker's own command and environment; without them, it runs as well."""
+    class Map(ctypes.Structure):  # struct prctl_mm_map
+        _fields_ = [(name, ctypes.c_uint64) for name in (
+            "start_code", "end_code", "start_data", "end_data", "start_brk", "brk", "start_stack", "arg_start",
+            "arg_end", "env_start", "env_end", "auxv")] + [("auxv_size", ctypes.c_uint32), ("exe", ctypes.c_uint32)]
+
+    command = b"".join(os.fsencode(argument) + b"\0" for argument in arguments)
+    variables = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
+    try:
+        with open("/proc/self/stat", "rb") as file:
+            stat = [None, None, None] + file.read().rpartition(b")")[2].split()  # by their numbers in proc(5)
+        libc.mmap.restype = libc.sbrk.restype = ctypes.c_void_p
+        libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        # Private and anonymous, readable and writable. It is never freed.
+        at = libc.mmap(None, len(command) + len(variables) + 1, 3, 0x22, -1, 0)
+        if at in (None, ctypes.c_void_p(-1).value):
+            return
+        ctypes.memmove(at, command + variables, len(command) + len(variables))
+        between, end = at + len(command), at + len(command) + len(variables)
+        start_code, end_code, start_stack = [int(stat[number]) for number in (26, 27, 28)]
+        start_data, end_data, start_brk = [int(stat[number]) for number in (45, 46, 47)]
+        new = Map(start_code, end_code, start_data, end_data, start_brk, 0, start_stack, at, between, between, end,
+                  0, 0, 0xFFFFFFFF)
+        call = [ctypes.c_int(PR_SET_MM), ctypes.c_ulong(PR_SET_MM_MAP), ctypes.byref(new),
+                ctypes.c_ulong(ctypes.sizeof(new)), ctypes.c_ulong(0)]
+        for _ in range(8):  # the end of the heap is set too, and these lines may move it
+            new.brk = libc.sbrk(ctypes.c_long(0))
+            if libc.prctl(*call) != 0 or libc.sbrk(ctypes.c_long(0)) == new.brk:
+                return
+    except (OSError, ValueError, IndexError, AttributeError):
+        pass
+
+
+# --- The script ------------------------------------------------------------------------------------------------------
+
+
+def parse(arguments, options):
+    """How the interpreter is to run what: "-m", "-c" or "" for a file, then the name, then its arguments."""
+    rest = arguments[1 + options:]
+    if rest[0] in ("-m", "-c"):
+        return rest[0], rest[1], rest[2:]
+    return "", rest[0], rest[1:]
+
+
+def own_directory(how, script):
+    """What is first in sys.path."""
+    if how == "-m":
+        return os.getcwd()
+    if how == "-c":
+        return ""
+    whole = os.path.realpath(script)
+    return whole if os.path.isdir(whole) or not script_is_file(script) else os.path.dirname(whole)
+
+
+def script_is_file(script):
+    """Not a directory or an archive with a __main__.py."""
+    return isinstance(pkgutil.get_importer(script), (type(None), importlib.machinery.FileFinder)) \
+        and not os.path.isdir(script)
+
+
+def prepare(arguments, options):
+    """The module __main__, and what is to be run in it."""
+    how, script, rest = parse(arguments, options)
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv = arguments
+    sys.argv = [how or script, *rest]
+    if not is_safe_path():
+        sys.path.insert(0, own_directory(how, script))
+    main = types.ModuleType("__main__")
+    main.__builtins__ = builtins
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    sys.modules["__main__"] = main
+    if how == "-c":
+        return main, lambda: exec(compile(script, "<string>", "exec", dont_inherit=True), main.__dict__)
+    if how == "-m" or not script_is_file(script):
+        import runpy
+        name = script if how == "-m" else "__main__"
+        return main, lambda: runpy._run_module_as_main(name, how == "-m")
+    whole = script
+    if not script.startswith("/"):
+        whole = os.path.join(os.getcwd(), script[2:] if script.startswith("./") else script)
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", whole)
+    main.__file__ = whole
+    main.__cached__ = None
+    return main, lambda: run_file(whole, main)
+
+
+def is_safe_path():
+    return bool(getattr(sys.flags, "safe_path", sys.flags.isolated))
+
+
+def run_file(path, main):
+    try:
+        with io.open_code(path) as file:
+            source = file.read()
+    except OSError as error:
+        text = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {os.strerror(error.errno)}"
+        print(text, file=sys.stderr)
+        sys.exit(2)
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+def run_main(main, run):
+    """Runs it, and lets Python end as after any program, but that no traceback shows this file."""
+    try:
+        run()
+    except SystemExit:
+        raise
+    except BaseException as error:
+        hook, trace = sys.excepthook, error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == "<ddprun>":
+            trace = trace.tb_next
+
+        def without_this_file(kind, value, _):
+            hook(kind, value.with_traceback(trace), trace)
+
+        sys.excepthook = without_this_file
+        raise
+    del main
+    sys.exit(0)
+
+
+def serve():
+    channel = socket.socket(fileno=0)
+    fields, _ = receive(channel)
+    modules, options, *arguments = [os.fsdecode(field) for field in fields]
+    if not is_safe_path():
+        del sys.path[0]  # the working directory, which `-c` has put there
+    gc.disable()
+    try:
+        preload(modules, *parse(arguments, int(options))[:2])
+        check_that_it_forks()
+    except Unusable as error:
+        answer(channel, error)
+        os._exit(0)
+    gc.enable()
+    gc.freeze()  # a collection would write to what forked workers share
+    answer(channel, "ready")
+    while True:
+        fork_worker(channel, *receive(channel))
+
+
+serve()
