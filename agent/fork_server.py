@@ -317,21 +317,29 @@ def arrange(kinds, descriptors):
                 os.set_inheritable(descriptor, True)
                 continue
         os.close(descriptor)
-    # Python made this one for the socket.
-    stdin = open(0, "rb", closefd=False)
-    stdin.raw.name = "<stdin>"
-    old = sys.stdin
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(stdin, encoding=old.encoding, errors=old.errors, newline="\n")
-    sys.stdin.mode = "r"
-    if not sys.stdout.write_through:  # as with -u
-        sys.stdout.reconfigure(line_buffering=os.isatty(1))
+    # Python has made them for other files. They stay the same objects, which imported modules may refer to.
+    for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
+        renew(stream, number)
+
+
+def renew(stream, number):
+    """Makes it a stream of the file that has this number now, as Python does at its start."""
+    mode, settings = stream.mode, {"encoding": stream.encoding, "errors": stream.errors, "newline": "\n"}
+    is_unbuffered = stream.write_through  # as with -u
+    is_line_buffered = not is_unbuffered and (number == 2 or os.isatty(number))
+    buffer = open(number, mode + "b", 0 if is_unbuffered and number != 0 else -1, closefd=False)
+    (buffer if isinstance(buffer, io.FileIO) else buffer.raw).name = f"<{('stdin', 'stdout', 'stderr')[number]}>"
+    stream.detach()
+    stream.__init__(buffer, **settings, line_buffering=is_line_buffered, write_through=is_unbuffered)
+    stream.mode = mode
 
 
 def start_anew():
     """What a new process has of its own. `random` does this by itself, at a fork."""
-    numpy = sys.modules.get("numpy.random")
-    if numpy is not None:
-        numpy.seed()
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.seed()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process().authkey = os.urandom(32)
