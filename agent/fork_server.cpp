@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 /// A large package from a slow network file system takes a minute.
 constexpr auto kImportsPatience = 5min;
 constexpr auto kLastWordsPatience = 1s;
-constexpr std::size_t kAnswerBytesMax = 1'000;
+constexpr std::size_t kImportsAnswerBytesMax = 1'000;
 constexpr char kCannotStart[] = "cannot start the fork server";
 
 /// Reads the program from stdin, and leaves what follows it there.
@@ -136,7 +136,7 @@ asio::awaitable<void> ForkServer::await_imports() {
   std::string answer;
   limit_.expires_at(Clock::now() + kImportsPatience);
   const auto [error, size] = co_await asio::async_read_until(
-      answers_, asio::dynamic_buffer(answer, kAnswerBytesMax), '\n', kTuple);
+      answers_, asio::dynamic_buffer(answer, kImportsAnswerBytesMax), '\n', kTuple);
   if (!error && answer == "ready\n") {
     state_ = State::kReady;
     limit_.expires_at(kNever);

@@ -230,18 +230,18 @@ def fork_worker(channel, fields, descriptors):
     flush()
     begin, may_begin = os.pipe()
     try:
-        is_worker = fork_orphan(begin, may_begin)
-    except OSError as error:  # no process can be made
+        is_worker = fork_orphan(may_begin)
+    except OSError as error:
         is_worker = False
         answer(channel, f"it cannot fork: {error}")
     if is_worker:
-        os.close(begin)
-        become_worker(fields, descriptors)
+        os.close(may_begin)
+        become_worker(fields, descriptors, begin)
     for descriptor in begin, may_begin, *descriptors:
         os.close(descriptor)
 
 
-def fork_orphan(begin, may_begin):
+def fork_orphan(may_begin):
     """Forks twice, so that the new process becomes the agent's child, which adopts orphans below it. True there."""
     child = os.fork()
     if child == 0:
@@ -249,9 +249,6 @@ def fork_orphan(begin, may_begin):
             if os.fork() != 0:
                 os._exit(0)
         except OSError:
-            os._exit(1)
-        os.close(may_begin)
-        if os.read(begin, 1) != b"1":  # the server has ended
             os._exit(1)
         return True
     if os.waitpid(child, 0)[1] != 0:
@@ -269,30 +266,23 @@ def flush():
     libc.fflush(None)
 
 
-def become_worker(fields, descriptors):
+def become_worker(fields, descriptors, begin):
     agent, options, kinds, ignored, cpus, count = [os.fsdecode(field) for field in fields[:6]]
     channel = socket.socket(fileno=os.dup(0))
     try:
         arguments = [os.fsdecode(field) for field in fields[6:6 + int(count)]]
         environment = dict(field.split(b"=", 1) for field in fields[6 + int(count):])
         os.setsid()
-        if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-            raise OSError(ctypes.get_errno(), "prctl")
-        if os.getppid() != int(agent):  # it has ended, or adopts no orphans
-            raise ProcessLookupError("the agent does not adopt orphans")
         for number in filter(None, ignored.split(",")):
             signal.signal(int(number), signal.SIG_IGN)
         arrange(kinds, descriptors)
         if cpus:
             os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
-        threads = os.environ.get("OMP_NUM_THREADS")
-        os.environb.clear()
-        os.environb.update(environment)
-        if "torch" in sys.modules and os.environ.get("OMP_NUM_THREADS") != threads:
-            sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+        take_over(environment)
         start_anew()
         show_command(arguments, environment)
-        main, run = prepare(arguments, int(options))
+        run = prepare(arguments, int(options))
+        await_adoption(begin, int(agent))
         answer(channel, os.getpid())
         channel.close()
     except BaseException as error:
@@ -301,8 +291,26 @@ def become_worker(fields, descriptors):
         except OSError:  # the agent does not wait any more
             pass
         os._exit(1)
-    del fields, descriptors, environment
-    run_main(main, run)
+    run_main(run)
+
+
+def await_adoption(begin, agent):
+    """Waits until this process is the agent's child, and will end with it."""
+    if os.read(begin, 1) != b"1":  # the server has ended
+        os._exit(1)
+    os.close(begin)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() != agent:
+        raise ProcessLookupError("the agent has ended, or cannot adopt orphans")
+
+
+def take_over(environment):
+    threads = os.environ.get("OMP_NUM_THREADS")
+    os.environb.clear()
+    os.environb.update(environment)
+    if "torch" in sys.modules and os.environ.get("OMP_NUM_THREADS", threads) != threads:
+        sys.modules["torch"].set_num_threads(int(os.environ["OMP_NUM_THREADS"]))  # read at the import
 
 
 def arrange(kinds, descriptors):
@@ -398,17 +406,17 @@ def own_directory(how, script):
     if how == "-c":
         return ""
     whole = os.path.realpath(script)
-    return whole if os.path.isdir(whole) or not script_is_file(script) else os.path.dirname(whole)
+    return whole if os.path.isdir(whole) or not is_file(script) else os.path.dirname(whole)
 
 
-def script_is_file(script):
+def is_file(script):
     """Not a directory or an archive with a __main__.py."""
     return isinstance(pkgutil.get_importer(script), (type(None), importlib.machinery.FileFinder)) \
         and not os.path.isdir(script)
 
 
 def prepare(arguments, options):
-    """The module __main__, and what is to be run in it."""
+    """Makes the module __main__. Yields what runs the program in it."""
     how, script, rest = parse(arguments, options)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = arguments
@@ -422,18 +430,17 @@ def prepare(arguments, options):
     main.__loader__ = importlib.machinery.BuiltinImporter
     sys.modules["__main__"] = main
     if how == "-c":
-        return main, lambda: exec(compile(script, "<string>", "exec", dont_inherit=True), main.__dict__)
-    if how == "-m" or not script_is_file(script):
+        return lambda: exec(compile(script, "<string>", "exec", dont_inherit=True), main.__dict__)
+    if how == "-m" or not is_file(script):
         import runpy
-        name = script if how == "-m" else "__main__"
-        return main, lambda: runpy._run_module_as_main(name, how == "-m")
-    whole = script
-    if not script.startswith("/"):
-        whole = os.path.join(os.getcwd(), script[2:] if script.startswith("./") else script)
-    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", whole)
-    main.__file__ = whole
+        return lambda: runpy._run_module_as_main(script if how == "-m" else "__main__", how == "-m")
+    path = script
+    if not path.startswith("/"):
+        path = os.path.join(os.getcwd(), path[2:] if path.startswith("./") else path)
+    main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__file__ = path
     main.__cached__ = None
-    return main, lambda: run_file(whole, main)
+    return lambda: run_file(path, main)
 
 
 def is_safe_path():
@@ -451,7 +458,7 @@ def run_file(path, main):
     exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 
 
-def run_main(main, run):
+def run_main(run):
     """Runs it, and lets Python end as after any program, but that no traceback shows this file."""
     try:
         run()
@@ -467,7 +474,6 @@ def run_main(main, run):
 
         sys.excepthook = without_this_file
         raise
-    del main
     sys.exit(0)
 
 
