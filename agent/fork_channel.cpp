@@ -20,7 +20,7 @@ namespace ddprun {
 namespace {
 
 /// A fork takes milliseconds, and seconds where memory is scarce.
-constexpr int kPatienceMs = 10'000;
+constexpr int kPatienceMs = 5'000;
 constexpr std::size_t kAnswerBytesMax = 1'000;
 constexpr std::size_t kSizeBytes = sizeof(std::uint32_t);
 
@@ -95,6 +95,15 @@ std::string fork_message(const std::vector<std::string>& fields) {
   return message;
 }
 
+void add_command(
+    const std::vector<std::string>& command,
+    const std::vector<std::string>& environment,
+    std::vector<std::string>& fields) {
+  fields.push_back(fmt::to_string(command.size()));
+  fields.insert(fields.end(), command.begin(), command.end());
+  fields.insert(fields.end(), environment.begin(), environment.end());
+}
+
 std::optional<Process> ForkChannel::fork(const SpawnRequest& request) {
   if (is_lost_) return std::nullopt;
   if (!send(request)) return lose("it does not read what it is asked for");
@@ -116,13 +125,10 @@ bool ForkChannel::send(const SpawnRequest& request) {
   const Handed handed = handed_by(request);
   std::vector<std::string> fields = {
       fmt::to_string(::getpid()),
-      fmt::to_string(options_),
       handed.kinds,
       fmt::format("{}", fmt::join(request.ignored, ",")),
-      fmt::format("{}", fmt::join(request.cpus, ",")),
-      fmt::to_string(request.command.size())};
-  fields.insert(fields.end(), request.command.begin(), request.command.end());
-  fields.insert(fields.end(), request.environment.begin(), request.environment.end());
+      fmt::format("{}", fmt::join(request.cpus, ","))};
+  add_command(request.command, request.environment, fields);
   const std::string message = fork_message(fields);
   std::string_view left = message;
   auto sent = send_some(socket_.get(), left.substr(0, kSizeBytes), handed.descriptors);

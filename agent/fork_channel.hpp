@@ -18,10 +18,15 @@ namespace ddprun {
 /// A message of these fields. REQUIRES: none contains a NUL.
 std::string fork_message(const std::vector<std::string>& fields);
 
+/// Adds a command, with its program, and all of its environment to the fields of a message.
+void add_command(
+    const std::vector<std::string>& command,
+    const std::vector<std::string>& environment,
+    std::vector<std::string>& fields);
+
 class ForkChannel {
  public:
-  /// `options`: how many arguments of a worker are its interpreter's own (python_command.hpp).
-  ForkChannel(Descriptor socket, int options) : socket_(std::move(socket)), options_(options) {}
+  explicit ForkChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
   /// A worker of this request, as spawn() would start it; none: it is to be executed. Waits for the
   /// server a few seconds at most. For one thread at a time. REQUIRES: the program is the server's
@@ -39,7 +44,6 @@ class ForkChannel {
   std::optional<Process> lose(std::string why);
 
   Descriptor socket_;
-  int options_;
   std::string why_lost_;  // written once, before is_lost_ is
   std::atomic<bool> is_lost_ = false;
 };

@@ -69,8 +69,7 @@ Result<std::unique_ptr<ForkServer>> ForkServer::open(
   // A duplicate: Asio closes what it is given, and the other thread may still use it.
   Descriptor answers(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 0));
   if (!answers) return make_errno_error(errno, kCannotStart);
-  const int options = *interpreter_options(plan.command);
-  auto channel = std::make_shared<ForkChannel>(std::move(ours), options);
+  auto channel = std::make_shared<ForkChannel>(std::move(ours));
   return std::unique_ptr<ForkServer>(new ForkServer(
       context,
       plan,
@@ -103,7 +102,7 @@ StartOrder ForkServer::order(std::vector<std::string> environment, std::uint64_t
   const int options = *interpreter_options(plan_.command);
   const std::vector<std::string> command = worker_command(plan_);
   std::vector<std::string> fields = {plan_.preload, fmt::to_string(options)};
-  fields.insert(fields.end(), command.begin(), command.end());
+  add_command(command, environment, fields);
   // All of it fits into the socket, so it is there before the process is.
   const std::string text =
       fmt::format("{:08}{}{}", kForkServerText.size(), kForkServerText, fork_message(fields));

@@ -43,6 +43,26 @@ PR_SET_MM, PR_SET_MM_MAP = 35, 14
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+class Own:
+    """What has become of the agent's words: by the program that started this one, such as pyenv's, and by imports."""
+
+    def __init__(self, arguments, environment, options):
+        self.options = options  # how many arguments after the program are the interpreter's
+        self.program = getattr(sys, "orig_argv", arguments)[0]
+        self.given = environment
+        self.at_start = dict(os.environb)
+
+    def imports_are_done(self):
+        self.now = dict(os.environb)
+
+
+def as_changed(environment, old, new):
+    """The same environment after what made `new` of `old`, but for variables that are the worker's own."""
+    changed = {name for name in {*old, *new} if old.get(name) != new.get(name) and environment.get(name) == old.get(name)}
+    kept = {name: value for name, value in environment.items() if name not in changed}
+    return {**kept, **{name: new[name] for name in changed if name in new}}
+
+
 class Unusable(Exception):
     """Why workers must be executed."""
 
@@ -67,6 +87,12 @@ def receive(channel):
         parts.append(part)
         left -= len(part)
     return b"".join(parts).split(b"\0")[:-1], descriptors
+
+
+def read_command(fields):
+    """The arguments, whose number comes first, and the environment."""
+    count = 1 + int(fields[0])
+    return [os.fsdecode(field) for field in fields[1:count]], dict(field.split(b"=", 1) for field in fields[count:])
 
 
 def answer(channel, what):
@@ -267,21 +293,22 @@ def flush():
 
 
 def become_worker(fields, descriptors, begin):
-    agent, options, kinds, ignored, cpus, count = [os.fsdecode(field) for field in fields[:6]]
+    agent, kinds, ignored, cpus, *command = fields
     channel = socket.socket(fileno=os.dup(0))
     try:
-        arguments = [os.fsdecode(field) for field in fields[6:6 + int(count)]]
-        environment = dict(field.split(b"=", 1) for field in fields[6 + int(count):])
+        arguments, environment = read_command(command)
+        arguments[0] = own.program
+        environment = as_changed(environment, own.given, own.at_start)
         os.setsid()
-        for number in filter(None, ignored.split(",")):
+        for number in filter(None, ignored.split(b",")):
             signal.signal(int(number), signal.SIG_IGN)
-        arrange(kinds, descriptors)
+        arrange(kinds.decode(), descriptors)
         if cpus:
-            os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(",")])
-        take_over(environment)
+            os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(b",")])
+        take_over(as_changed(environment, own.at_start, own.now))
         start_anew()
         show_command(arguments, environment)
-        run = prepare(arguments, int(options))
+        run = prepare(arguments)
         await_adoption(begin, int(agent))
         answer(channel, os.getpid())
         channel.close()
@@ -391,9 +418,9 @@ def show_command(arguments, environment):
 # --- The script ------------------------------------------------------------------------------------------------------
 
 
-def parse(arguments, options):
+def parse(arguments):
     """How the interpreter is to run what: "-m", "-c" or "" for a file, then the name, then its arguments."""
-    rest = arguments[1 + options:]
+    rest = arguments[1 + own.options:]
     if rest[0] in ("-m", "-c"):
         return rest[0], rest[1], rest[2:]
     return "", rest[0], rest[1:]
@@ -415,9 +442,9 @@ def is_file(script):
         and not os.path.isdir(script)
 
 
-def prepare(arguments, options):
+def prepare(arguments):
     """Makes the module __main__. Yields what runs the program in it."""
-    how, script, rest = parse(arguments, options)
+    how, script, rest = parse(arguments)
     if hasattr(sys, "orig_argv"):
         sys.orig_argv = arguments
     sys.argv = [how or script, *rest]
@@ -436,7 +463,7 @@ def prepare(arguments, options):
         return lambda: runpy._run_module_as_main(script if how == "-m" else "__main__", how == "-m")
     path = script
     if not path.startswith("/"):
-        path = os.path.join(os.getcwd(), path[2:] if path.startswith("./") else path)
+        path = os.path.join(os.getcwd(), path)
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
     main.__file__ = path
     main.__cached__ = None
@@ -478,18 +505,21 @@ def run_main(run):
 
 
 def serve():
+    global own
     channel = socket.socket(fileno=0)
-    fields, _ = receive(channel)
-    modules, options, *arguments = [os.fsdecode(field) for field in fields]
+    (modules, options, *command), _ = receive(channel)
+    arguments, environment = read_command(command)
+    own = Own(arguments, environment, int(options))
     if not is_safe_path():
         del sys.path[0]  # the working directory, which `-c` has put there
     gc.disable()
     try:
-        preload(modules, *parse(arguments, int(options))[:2])
+        preload(os.fsdecode(modules), *parse(arguments)[:2])
         check_that_it_forks()
     except Unusable as error:
         answer(channel, error)
         os._exit(0)
+    own.imports_are_done()
     gc.enable()
     gc.freeze()  # a collection would write to what forked workers share
     answer(channel, "ready")
