@@ -9,6 +9,7 @@
 #   rendezvous  up to a thousand agents, also with torch's elastic rendezvous; loss of nodes and leaders
 #   logs        lines per second into log files
 #   training    steps per second, start, recovery and snapshots; also of Python's DDP
+#   python      start, restart and memory of Python's DDP with --preload and without; also of torchrun
 #   loader      images per second, also of torchvision's DataLoader (DDPRUN_TINY_IMAGENET_DIR)
 #
 # Without a NAME, runs all of them. Writes build/bench/NAME.json with every figure, and report.md with the
@@ -16,7 +17,7 @@
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-all=(store agent hostile rendezvous logs training loader)
+all=(store agent hostile rendezvous logs training python loader)
 if (($# == 0)); then set -- "${all[@]}"; fi
 for name in "$@"; do
   [[ -f "$ddprun_root/scripts/bench_$name.py" ]] ||
@@ -63,6 +64,7 @@ measure() {
       ;;
     hostile) flags=(--programs "$bin" --json "$out/hostile.json") ;;
     training) flags=(--bin "$bin" --json "$out/training.json") ;;
+    python) flags=(--ddprun "$bin/ddprun" --python "$ddprun_venv/bin/python" --json "$out/python.json") ;;
     loader)
       [[ -n "${DDPRUN_TINY_IMAGENET_DIR:-}" ]] ||
         { echo "Skipped: DDPRUN_TINY_IMAGENET_DIR is not a directory of Tiny-ImageNet." >"$out/table.md"; return; }

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace ddprun {
 namespace {
 
@@ -160,6 +163,30 @@ TEST(WorkerEnvironment, RefusesADeviceListThatIsTooShort) {
 TEST(WithLocalRank, ReplacesBothSpellingsAndNothingElse) {
   EXPECT_EQ(with_local_rank("a${local_rank}b$local_rank", 3), "a3b3");
   EXPECT_EQ(with_local_rank("$HOME $$ $local_ranks ${rank}", 3), "$HOME $$ $local_ranks ${rank}");
+}
+
+TEST(ForkServerEnvironment, HasWhatIsTheSameForAllWorkersAndNothingOfARank) {
+  EXPECT_THAT(
+      fork_server_environment(
+          plan_of(2), {"MINE=1", "RANK=7", "MASTER_ADDR=n1", "DDPRUN_SECRET=0123456789abcdef"}),
+      UnorderedElementsAre("MINE=1", "OMP_NUM_THREADS=2", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1"));
+}
+
+TEST(ForkServerEnvironment, KnowsEveryVariableOfOneWorker) {
+  WorkerPlace first = place_of(0, 2);
+  first.round.progress.attempt = 1;
+  first.round.progress.reason = "failure";
+  first.round.progress.previous_world = 3;
+  WorkerPlace second = place_of(1, 2);
+  second.round = first.round;
+  second.error_file = "/logs/other.json";
+  const auto one = *worker_environment(plan_of(2), first, {});
+  const auto other = *worker_environment(plan_of(2), second, {});
+  const auto common = fork_server_environment(plan_of(2), one);
+  for (const std::string& entry : one) {
+    const bool is_its_own = std::ranges::find(other, entry) == other.end();
+    EXPECT_FALSE(is_its_own && std::ranges::find(common, entry) != common.end()) << entry;
+  }
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 """Unmodified Python DDP scripts print under ddprun what they print under torchrun:
 
-    python_ddp_test.py --ddprun PROGRAM --python INTERPRETER [unittest arguments]
+    python_ddp_test.py --ddprun PROGRAM --python INTERPRETER [--preload] [unittest arguments]
 
+--preload: ddprun forks its workers.
 Every script of scripts/ is run by both launchers, and what it printed is compared line by line.
 """
 
@@ -70,6 +71,9 @@ def torchrun(flags, script, **environment):
 
 
 def ddprun(flags, script, **environment):
+    if options.preload:
+        # Importing torch sets variables of its own, as it does in scripts that do it.
+        environment["PET_PRELOAD"] = "json" if script == "print_environment.py" else "torch"
     return run([options.ddprun], flags, script, **environment)
 
 
@@ -187,5 +191,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ddprun", required=True)
     parser.add_argument("--python", required=True)
+    parser.add_argument("--preload", action="store_true")
     options, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

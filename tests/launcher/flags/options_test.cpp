@@ -225,6 +225,8 @@ TEST(Options, RefuseBadValuesWithValueReasonAndRemedy) {
       {{"--signals-to-handle="}, "is not a signal"},
       {{"--monitor-interval", "0"}, "above 0"},
       {{"--start-method", "bogus"}, "spawn, fork or forkserver"},
+      {{"--preload", "torch,,numpy"}, "expected auto, or modules"},
+      {{"--preload", "torch;print()"}, "expected auto, or modules"},
       {{"--exit-barrier-timeout", "x"}, "expected seconds"},
       {{"--redirects", "5"}, "expected 0 (none)"},
       {{"--tee", "0:1,1"}, "expected 0 (none)"},
@@ -372,6 +374,18 @@ TEST(Options, PassTheLocalRankToScriptsThatAreGivenItByTheirLauncher) {
       options_of({"--no-use-env", "train.py", "--epochs=3"}).rest,
       (Arguments{"train.py", "--local_rank=${local_rank}", "--epochs=3"}));
   EXPECT_EQ(options_of({"--use_env", "train.py"}).rest, Arguments{"train.py"});
+}
+
+TEST(Options, LetTheStartMethodDecideWhetherWorkersAreForked) {
+  EXPECT_EQ(options_of({"train.py"}).plan.preload, "");
+  EXPECT_EQ(options_of({"--preload", "torch", "train.py"}).plan.preload, "torch");
+  EXPECT_EQ(options_of({"--start-method", "forkserver", "train.py"}).plan.preload, "auto");
+  EXPECT_EQ(
+      options_of({"--start-method", "forkserver", "--preload", "a.b,c", "train.py"}).plan.preload,
+      "a.b,c");
+  const Options executed = options_of({"--start-method", "spawn", "--preload", "torch", "train.py"});
+  EXPECT_EQ(executed.plan.preload, "");
+  EXPECT_THAT(executed.warnings, ElementsAre(HasSubstr("--preload 'torch' has no effect")));
 }
 
 TEST(Options, LetRunPathWinOverNoPython) {
