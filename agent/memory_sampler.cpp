@@ -95,15 +95,24 @@ Duration duration_of(const timeval& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::microseconds(time.tv_usec);
 }
 
-/// All workers and their descendants.
-ProcessSample sample_workers() {
+/// What one process uses, as far as it shares the memory with others only its part. The kernel
+/// walks all its pages for that, a second for 100 GB, and meanwhile it can map none.
+std::optional<std::int64_t> proportional_bytes(pid_t pid) {
+  const auto text = read_file(fmt::format("/proc/{}/smaps_rollup", pid), kStatBytesMax);
+  return text ? parse_proportional(*text) : std::nullopt;
+}
+
+/// All workers and their descendants. `are_forked`: they share memory.
+ProcessSample sample_workers(bool are_forked) {
   const KernelUnits units{
       .ticks_per_second = ::sysconf(_SC_CLK_TCK), .page_bytes = ::sysconf(_SC_PAGESIZE)};
   ProcessSample all;
   for (const pid_t pid : descendants_of(::getpid(), Search::kQuick)) {
     const auto text = read_file(fmt::format("/proc/{}/stat", pid), kStatBytesMax);
-    const auto process = text ? parse_process(*text, units) : std::nullopt;
-    if (process) all += *process;  // else it has just ended
+    auto process = text ? parse_process(*text, units) : std::nullopt;
+    if (!process) continue;  // it has just ended
+    if (are_forked) process->real_bytes = proportional_bytes(pid).value_or(process->real_bytes);
+    all += *process;
   }
   rusage ended{};  // children that were reaped
   if (::getrusage(RUSAGE_CHILDREN, &ended) == 0) {
@@ -140,8 +149,11 @@ Result<void> open_into(
 class MemoryLog {
  public:
   /// Opens nothing yet. Seconds count from now on.
-  MemoryLog(bool wants_gpus, MemoryLogPaths paths)
-      : wants_gpus_(wants_gpus), paths_(std::move(paths)), rows_(Clock::now()) {}
+  MemoryLog(const LaunchPlan& plan, std::string_view host)
+      : wants_gpus_(plan.memory_log.wants_gpus),
+        are_forked_(!plan.preload.empty()),
+        paths_(memory_log_paths(plan, host)),
+        rows_(Clock::now()) {}
 
   /// Samples every process below this one, and each GPU. The first call creates the files.
   void sample();
@@ -157,6 +169,7 @@ class MemoryLog {
   Result<void> write();
 
   const bool wants_gpus_;
+  const bool are_forked_;
   const MemoryLogPaths paths_;
   CpuRows rows_;
   std::optional<RowFile> cpu_memory_;
@@ -201,7 +214,7 @@ Result<void> MemoryLog::open() {
 
 Result<void> MemoryLog::write() {
   DDPRUN_CHECK(cpu_memory_);
-  auto written = cpu_memory_->append(rows_.next(sample_workers(), Clock::now()));
+  auto written = cpu_memory_->append(rows_.next(sample_workers(are_forked_), Clock::now()));
   if (!written || !nvml_) return written;
   DDPRUN_CHECK(gpu_memory_ && gpu_usage_);
   const std::string now = wall_clock();
@@ -216,7 +229,7 @@ Result<std::unique_ptr<MemorySampler>> MemorySampler::start(
   DDPRUN_CHECK(!plan.memory_log.directory.empty());
   auto thread = WriterThread::start("cannot start a thread for --memory-log");
   if (!thread) return thread.error();
-  auto log = std::make_shared<MemoryLog>(plan.memory_log.wants_gpus, memory_log_paths(plan, host));
+  auto log = std::make_shared<MemoryLog>(plan, host);
   return std::unique_ptr<MemorySampler>(
       new MemorySampler(context, plan.memory_log.interval, std::move(log), *std::move(thread)));
 }

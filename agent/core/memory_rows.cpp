@@ -120,6 +120,19 @@ std::optional<ProcessSample> parse_process(std::string_view text, KernelUnits un
   return process;
 }
 
+std::optional<std::int64_t> parse_proportional(std::string_view text) {
+  for (std::string_view line : split(text, '\n')) {
+    constexpr std::string_view kName = "Pss:";
+    constexpr std::string_view kUnit = " kB";
+    if (!line.starts_with(kName) || !line.ends_with(kUnit)) continue;
+    line.remove_prefix(kName.size());
+    line.remove_suffix(kUnit.size());
+    const auto kib = parse_int<std::int64_t>(trim(line));
+    return kib ? std::optional(*kib << 10U) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::string CpuRows::next(const ProcessSample& tree, TimePoint now) {
   // The CPU time of a process that has ended is missing until its parent has reaped it.
   const Duration cpu = std::max(tree.cpu, cpu_before_);

@@ -83,6 +83,10 @@ struct KernelUnits {
 /// From /proc/PID/stat; none if `text` is not of that form.
 std::optional<ProcessSample> parse_process(std::string_view text, KernelUnits units);
 
+/// From /proc/PID/smaps_rollup: memory in bytes, of which what several processes share counts for
+/// each in equal parts. None if `text` is not of that form.
+std::optional<std::int64_t> parse_proportional(std::string_view text);
+
 /// The rows of cpu_memory_log.txt.
 class CpuRows {
  public:

@@ -134,5 +134,17 @@ TEST(Headers, AreAsWideAsTheRows) {
   EXPECT_EQ(kGpuMemoryHeader, "timestamp, index, name, memory.used [MiB], memory.total [MiB]\n");
 }
 
+TEST(ParseProportional, IsTheKernelsSumInBytes) {
+  EXPECT_EQ(
+      parse_proportional("55c9-7ffd ---p 00000000 00:00 0  [rollup]\n"
+                         "Rss:              612312 kB\n"
+                         "Pss:              446930 kB\n"
+                         "Pss_Dirty:        342548 kB\n"),
+      446'930 * 1024);
+  EXPECT_EQ(parse_proportional(""), std::nullopt);
+  EXPECT_EQ(parse_proportional("Pss: 12 MB\n"), std::nullopt);
+  EXPECT_EQ(parse_proportional("Pss: x kB\n"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ddprun
