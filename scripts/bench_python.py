@@ -15,6 +15,7 @@ import collections
 import contextlib
 import ctypes
 import json
+import math
 import os
 import pathlib
 import select
@@ -212,7 +213,7 @@ def kills_of_one_job(way, options, kills, victim):
             os.kill(last.pid, signal.SIGKILL)
             notes = job.next_first_step()
             if notes is None:
-                print(f"{way}: no restart after a kill of rank {last.rank}", file=sys.stderr)
+                print(f"{way}: no restart; its status is {job.launcher.poll()}", file=sys.stderr)
                 return [*restarts, {"ms": None, "attempts": None}]
             restarts.append({"ms": (last_ns(notes) - killed) / 1e6, "attempts": notes[0].attempt - last.attempt})
     return restarts
@@ -269,12 +270,17 @@ def measure(options):
             "alone": measure_starts(options, (*LAUNCHERS, PLAIN), 1)}
 
 
-def that_came(restarts, figure):
-    return [restart[figure] for restart in restarts if restart[figure] is not None]
+def that_came(restarts):
+    return [restart for restart in restarts if restart["ms"] is not None]
+
+
+def times(restarts):
+    """Milliseconds; of a restart that did not come, infinitely many."""
+    return [math.inf if restart["ms"] is None else restart["ms"] for restart in restarts]
 
 
 def seconds(milliseconds):
-    return f"{milliseconds / 1e3:.3f} s"
+    return f"none in {PATIENCE_S} s" if math.isinf(milliseconds) else f"{milliseconds / 1e3:.3f} s"
 
 
 def median_of(runs, figure):
@@ -298,17 +304,16 @@ def longer(mine, theirs):
 def restart_rows(restarts):
     """(what, {launcher: figure})"""
     def each(figure):
-        took = {way: that_came(done, "ms") for way, done in restarts.items()}
-        return {way: seconds(figure(values)) for way, values in took.items() if values}
+        return {way: seconds(figure(times(done))) for way, done in restarts.items() if done}
 
     what = f"kill of one of {PAIR} → first step of all"
     yield f"{what}, median", each(statistics.median)
     yield "the same, p95", each(lambda took: percentile(took, 0.95))
     yield "the same, worst", each(max)
     yield f"restarts within {PATIENCE_S} s, of kills", {
-        way: f"{len(that_came(done, 'ms'))} of {len(done)}" for way, done in restarts.items()}
-    yield "attempts that failed by themselves", {
-        way: str(sum(attempts - 1 for attempts in that_came(done, "attempts"))) for way, done in restarts.items()}
+        way: f"{len(that_came(done))} of {len(done)}" for way, done in restarts.items()}
+    yield "attempts of these that failed by themselves", {
+        way: str(sum(restart["attempts"] - 1 for restart in that_came(done))) for way, done in restarts.items()}
 
 
 def start_rows(starts, alone):
@@ -329,7 +334,7 @@ def start_rows(starts, alone):
 
 def targets(result):
     """(what, measured, limit, how both are printed)"""
-    restart, starts, alone = that_came(result["restart"][PRELOAD], "ms"), result["start"], result["alone"]
+    restart, starts, alone = times(result["restart"][PRELOAD]), result["start"], result["alone"]
     if restart:
         yield f"restart, {PRELOAD}, median", statistics.median(restart), 150, seconds
         yield f"restart, {PRELOAD}, worst", max(restart), 300, seconds

@@ -73,7 +73,7 @@ def torchrun(flags, script, **environment):
 def ddprun(flags, script, **environment):
     if options.preload:
         # Importing torch sets variables of its own, as it does in scripts that do it.
-        environment["PET_PRELOAD"] = "json" if script == "print_environment.py" else "torch"
+        flags = ["--preload", "json" if script == "print_environment.py" else "torch", *flags]
     return run([options.ddprun], flags, script, **environment)
 
 
