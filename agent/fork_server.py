@@ -499,9 +499,27 @@ def run_main(run):
         def without_this_file(kind, value, _):
             hook(kind, value.with_traceback(trace), trace)
 
+        write_error_file(error.with_traceback(trace))
         sys.excepthook = without_this_file
         raise
     sys.exit(0)
+
+
+def write_error_file(error):
+    """As torch's @record does, unless it has done so."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path or os.path.exists(path) or not isinstance(error, Exception):
+        return
+    import json
+    import time
+    import traceback
+    try:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        extra = {"py_callstack": text, "timestamp": str(int(time.time()))}
+        with open(path, "w") as file:
+            json.dump({"message": {"message": f"{type(error).__name__}: {error}", "extraInfo": extra}}, file)
+    except Exception:  # the traceback on stderr says more than this one's
+        pass
 
 
 def serve():

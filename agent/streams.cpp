@@ -166,11 +166,11 @@ LastLines Streams::last_lines(const WorkerId& worker, int lines_max) const {
   if (is_file && logs != logs_.end()) {
     return [path = logs->second.err, lines_max] {
       const auto file = open_regular(path);  // a worker may have replaced the file
-      return last_lines_of(file ? last_bytes(file->get(), kTailBytes) : "", lines_max);
+      return failure_lines_of(file ? last_bytes(file->get(), kTailBytes) : "", lines_max);
     };
   }
   return [pump = pump_of(worker), worker, lines_max] {
-    return last_lines_of(pump->tail(worker, Clock::now() + kDrainPatience), lines_max);
+    return failure_lines_of(pump->tail(worker, Clock::now() + kDrainPatience), lines_max);
   };
 }
 

@@ -63,8 +63,8 @@ class Streams {
   std::string error_file_of(const WorkerId& worker) const;
 
   /// Reads the last lines that this worker wrote to stderr, if they passed through us or a file: at
-  /// most `lines_max`, each cut at 4 KiB, without a newline at the end. Only the two newest
-  /// attempts are kept.
+  /// most `lines_max`, or a whole Python traceback and what follows it (failure_lines_of), each cut
+  /// at 4 KiB, without a newline at the end. Only the two newest attempts are kept.
   LastLines last_lines(const WorkerId& worker, int lines_max) const;
 
   /// Whether a reader of our stderr sees this worker's.

@@ -1,6 +1,7 @@
 #include "agent/core/failure_report.hpp"
 
 #include "agent/core/tail.hpp"
+#include "agent/core/traceback.hpp"
 #include "base/parse.hpp"
 #include "base/signal_name.hpp"
 
@@ -29,42 +30,8 @@ std::string indented(std::string_view text, std::string_view margin) {
   return out;
 }
 
-std::string_view last_line(std::string_view text) {
-  return trim(split(trim(text), '\n').back());
-}
-
-/// Whether the worker itself wrote its traceback to stderr, as Python does.
-bool wrote_traceback(const FailureDetails& details) {
-  constexpr std::size_t kEnough = 200;  // long lines are cut
-  if (details.shown == StderrShown::kDirectly) return true;
-  const std::string_view said = last_line(details.traceback).substr(0, kEnough);
-  return details.last_lines.find(said) != std::string::npos;
-}
-
-/// The paragraph has the last lines, unless this console already had them.
-bool has_last_lines(const FailureDetails& details) {
-  return details.shown == StderrShown::kNo && !details.last_lines.empty();
-}
-
-/// The traceback in the block: Python's, else the message, else how the worker ended.
-std::string traceback_of(const FailureDetails& details) {
-  const WorkerFailure& failure = details.failure;
-  std::string text = !details.traceback.empty() ? details.traceback : details.message;
-  if (!details.traceback.empty() && wrote_traceback(details)) {
-    text = fmt::format(
-        "{} (its traceback is {})",
-        last_line(details.traceback),
-        has_last_lines(details) ? "below" : "above");
-  }
-  if (text.empty() && !failure.start_error.empty()) text = failure.start_error;
-  if (text.empty() && failure.end.signal != 0) {
-    text = fmt::format(
-        "Signal {} ({}) received by PID {}",
-        failure.end.signal,
-        signal_name(failure.end.signal),
-        failure.pid);
-  }
-  if (text.empty()) return "<N/A> (a main() under torch's @record would show it here)";
+/// A value of the block, whose lines are below each other.
+std::string indented_below(std::string_view text) {
   std::string out;
   for (const auto line : split(text, '\n')) {
     if (!out.empty()) out += kContinuation;
@@ -73,6 +40,42 @@ std::string traceback_of(const FailureDetails& details) {
   return out;
 }
 
+std::string_view last_line(std::string_view text) {
+  return trim(split(trim(text), '\n').back());
+}
+
+/// The paragraph has the last lines, unless this console already had them.
+bool has_last_lines(const FailureDetails& details) {
+  return details.shown == StderrShown::kNo && !details.last_lines.empty();
+}
+
+/// Of Python: what the worker wrote from its traceback on, else that of the error file. Empty: none
+/// is known.
+std::string_view whole_traceback(const FailureDetails& details) {
+  const std::size_t begin = traceback_begin(details.last_lines);
+  if (begin == std::string::npos) return details.traceback;
+  return std::string_view(details.last_lines).substr(begin);
+}
+
+/// In the block: the last line of the traceback, which is in the paragraph if `is_culprit`; else
+/// the message, else how the worker ended.
+std::string traceback_of(const FailureDetails& details, bool is_culprit) {
+  const WorkerFailure& failure = details.failure;
+  if (const auto traceback = whole_traceback(details); !traceback.empty()) {
+    return fmt::format(
+        "{}{}", cause_line(traceback), is_culprit ? " (its traceback is below)" : "");
+  }
+  if (!details.message.empty()) return indented_below(details.message);
+  if (!failure.start_error.empty()) return indented_below(failure.start_error);
+  if (failure.end.signal == 0) return "<N/A>";
+  return fmt::format(
+      "Signal {} ({}) received by PID {}",
+      failure.end.signal,
+      signal_name(failure.end.signal),
+      failure.pid);
+}
+
+/// The culprit has index 0.
 std::string entry(int index, const FailureDetails& details, const std::string& host) {
   const WorkerFailure& failure = details.failure;
   const int code = failure.end.signal != 0 ? -failure.end.signal : failure.end.code;
@@ -93,7 +96,7 @@ std::string entry(int index, const FailureDetails& details, const std::string& h
       failure.pid,
       failure.stopped_by_us ? " (stopped by ddprun)" : "",
       details.error_file.empty() ? "<N/A>" : details.error_file,
-      traceback_of(details));
+      traceback_of(details, index == 0));
 }
 
 std::string other_entries(const FailureReport& report) {
@@ -212,24 +215,6 @@ std::string about_python(const FailureReport& report) {
   return out + fmt::format("set PYTHON_EXEC to one that has it: {}\n", fmt::join(elsewhere, ", "));
 }
 
-constexpr std::string_view kTraceback = "Traceback (most recent call last):";
-
-/// The line with the exception of the last Python traceback, whatever was written after it; else
-/// the last line. torch writes "[rank0]: " before each line of a traceback.
-std::string_view cause_line(std::string_view text) {
-  const auto lines = split(trim(text), '\n');
-  const auto has_traceback = [](std::string_view line) { return line.ends_with(kTraceback); };
-  const auto from_end = std::ranges::find_if(lines.rbegin(), lines.rend(), has_traceback);
-  if (from_end == lines.rend()) return last_line(text);
-  const std::string_view prefix = from_end->substr(0, from_end->size() - kTraceback.size());
-  for (auto line = from_end.base(); line != lines.end(); ++line) {
-    const bool is_of_call = !line->starts_with(prefix) || line->substr(prefix.size()).empty() ||
-                            (*line)[prefix.size()] == ' ';
-    if (!is_of_call) return *line;
-  }
-  return last_line(text);
-}
-
 }  // namespace
 
 std::string failure_block(const FailureReport& report) {
@@ -250,14 +235,20 @@ std::string failure_paragraph(const FailureReport& report) {
     out += fmt::format("  it said: {}\n", split(culprit.message, '\n').front());
   }
   if (!culprit.log.empty()) out += fmt::format("  its output: {}\n", culprit.log);
+  const std::string_view traceback = whole_traceback(culprit);
   if (has_last_lines(culprit)) {
     out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
+  } else if (!traceback.empty()) {
+    out += "  its traceback:\n" + indented(trim(traceback), "    | ");
   } else if (culprit.message.empty() && !culprit.last_lines.empty()) {
     out += fmt::format("  its last line on stderr: {}\n", last_line(culprit.last_lines));
   }
-  // The block has the traceback if none of the worker's lines has it.
-  if (report.outcome.restarts && !culprit.traceback.empty() && !wrote_traceback(culprit)) {
-    out += "  its traceback:\n" + indented(culprit.traceback, "    | ");
+  const bool is_silent = culprit.failure.start_error.empty() && culprit.failure.end.signal == 0 &&
+                         culprit.message.empty() && traceback.empty() && culprit.last_lines.empty();
+  if (is_silent && culprit.shown != StderrShown::kDirectly) out += "  it wrote nothing to stderr\n";
+  const bool only_file_has_it = traceback_begin(culprit.last_lines) == std::string::npos;
+  if (has_last_lines(culprit) && !traceback.empty() && only_file_has_it) {
+    out += "  its traceback:\n" + indented(traceback, "    | ");
   }
   out += about_python(report);
   out += fmt::format("  next: {}\n", what_happens_next(report.outcome, report.workers));

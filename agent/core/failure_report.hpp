@@ -73,11 +73,11 @@ struct FailureReport {
 /// At most this many of `others` are shown, so that a report does not grow with the world.
 inline constexpr int kOthersShownMax = 8;
 
-/// The block between two rules; ends with a newline. Leaves out a traceback that was on this
-/// console before or is in the paragraph.
+/// The block between two rules; ends with a newline. A traceback is in the paragraph.
 std::string failure_block(const FailureReport& report);
 
-/// The paragraph; ends with a newline.
+/// The paragraph, with the whole traceback of the culprit as far as this node knows it; ends with a
+/// newline.
 std::string failure_paragraph(const FailureReport& report);
 
 /// A worker's traceback, else its message, else the last lines of its stderr, as far as this node

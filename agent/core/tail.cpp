@@ -1,5 +1,9 @@
 #include "agent/core/tail.hpp"
 
+#include "agent/core/traceback.hpp"
+
+#include <algorithm>
+
 namespace ddprun {
 namespace {
 
@@ -43,6 +47,16 @@ std::string last_lines_of(std::string_view text, int lines_max) {
     text.remove_prefix(newline + 1);
   }
   return lines;
+}
+
+std::string failure_lines_of(std::string_view text, int lines_max) {
+  const std::size_t begin = traceback_begin(text);
+  if (begin == std::string_view::npos) return last_lines_of(text, lines_max);
+  std::string_view from_there = text.substr(begin);
+  if (from_there.ends_with('\n')) from_there.remove_suffix(1);
+  const auto lines = 1 + std::ranges::count(from_there, '\n');
+  if (lines > kTracebackLinesMax) return last_lines_of(text, lines_max);
+  return last_lines_of(text, std::max(lines_max, static_cast<int>(lines)));
 }
 
 }  // namespace ddprun

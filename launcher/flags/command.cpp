@@ -38,17 +38,22 @@ except SystemExit as end:
         print(status, file=sys.stderr)
         status = 1
 except Exception as error:
+    trace = error.__traceback__
+    while trace and trace.tb_frame.f_code.co_filename != sys.argv[0]:
+        trace = trace.tb_next  # not those of this text and of runpy
+    error = error.with_traceback(trace or error.__traceback__)
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
         import json, time, traceback
-        extra = {"py_callstack": traceback.format_exc(), "timestamp": str(int(time.time()))}
+        stack = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        extra = {"py_callstack": stack, "timestamp": str(int(time.time()))}
         text = type(error).__name__ + ": " + str(error)
         try:
             with open(path, "w") as file:
                 json.dump({"message": {"message": text, "extraInfo": extra}}, file)
         except OSError:
             pass
-    sys.excepthook(*sys.exc_info())
+    sys.excepthook(type(error), error, error.__traceback__)
     status = 1
 threading._shutdown()
 atexit._run_exitfuncs()

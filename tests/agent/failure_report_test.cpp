@@ -44,9 +44,9 @@ TEST(FailureReport, IsTorchrunsBlock) {
       failed(0, {.code = 85, .signal = 0}), {failed(1, {.code = 0, .signal = SIGTERM}, true)});
   EXPECT_EQ(
       failure_block(report),
-      "============================================================\n"
+      "======================================================\n"
       "train.py FAILED\n"
-      "------------------------------------------------------------\n"
+      "------------------------------------------------------\n"
       "Failures:\n"
       "[1]:\n"
       "  time      : 2030-01-31_12:00:00\n"
@@ -55,7 +55,7 @@ TEST(FailureReport, IsTorchrunsBlock) {
       "  exitcode  : -15 (pid: 4701) (stopped by ddprun)\n"
       "  error_file: <N/A>\n"
       "  traceback : Signal 15 (SIGTERM) received by PID 4701\n"
-      "------------------------------------------------------------\n"
+      "------------------------------------------------------\n"
       "Root Cause (first observed failure):\n"
       "[0]:\n"
       "  time      : 2030-01-31_12:00:00\n"
@@ -63,29 +63,32 @@ TEST(FailureReport, IsTorchrunsBlock) {
       "  rank      : 0 (local_rank: 0)\n"
       "  exitcode  : 85 (pid: 4700)\n"
       "  error_file: <N/A>\n"
-      "  traceback : <N/A> (a main() under torch's @record would show it here)\n"
-      "============================================================\n");
+      "  traceback : <N/A>\n"
+      "======================================================\n");
 }
 
 TEST(FailureReport, ShowsPythonsTracebackIndented) {
   auto culprit = failed(0, {.code = 1, .signal = 0});
   culprit.error_file = "/logs/error.json";
   culprit.message = "ValueError: boom";
-  culprit.traceback = "Traceback (most recent call last):\n  ValueError: boom";
+  culprit.traceback = "Traceback (most recent call last):\n  at 3\nValueError: boom";
   const auto block = failure_block(report_of(culprit, {}));
   EXPECT_THAT(block, HasSubstr("  <NO_OTHER_FAILURES>\n"));
   EXPECT_THAT(block, HasSubstr("  error_file: /logs/error.json\n"));
+  EXPECT_THAT(block, HasSubstr("  traceback : ValueError: boom (its traceback is below)\n"));
   EXPECT_THAT(
-      block,
-      HasSubstr("  traceback : Traceback (most recent call last):\n"
-                "                ValueError: boom\n"));
+      failure_paragraph(report_of(culprit, {})),
+      HasSubstr("  its traceback:\n"
+                "    | Traceback (most recent call last):\n"
+                "    |   at 3\n"
+                "    | ValueError: boom\n"));
 }
 
 /// A worker that raised under torch's @record, and whose stderr was `shown`.
 FailureReport raised(StderrShown shown, const std::string& last_lines) {
   auto culprit = failed(0, {.code = 1, .signal = 0});
   culprit.message = "ValueError: boom";
-  culprit.traceback = "Traceback (most recent call last):\n  ValueError: boom";
+  culprit.traceback = "Traceback (most recent call last):\n  at 3\nValueError: boom";
   culprit.last_lines = last_lines;
   culprit.shown = shown;
   return report_of(culprit, {});
@@ -93,42 +96,54 @@ FailureReport raised(StderrShown shown, const std::string& last_lines) {
 
 constexpr char kWritten[] = "Traceback (most recent call last):\n  at 3\nValueError: boom\nbye";
 
-TEST(FailureReport, DoesNotRepeatATracebackThatThisConsoleHasHad) {
+TEST(FailureReport, HasTheWholeTracebackOnceWhereverItWasSeen) {
   for (const auto& report :
-       {raised(StderrShown::kPassedOn, kWritten), raised(StderrShown::kDirectly, "")}) {
-    const std::string text = failure_block(report) + failure_paragraph(report);
-    EXPECT_THAT(text, Not(HasSubstr("Traceback (most")));
-    EXPECT_THAT(text, HasSubstr("traceback : ValueError: boom (its traceback is above)\n"));
-    EXPECT_THAT(text, HasSubstr("  it said: ValueError: boom\n"));
-    EXPECT_THAT(text, Not(HasSubstr("its last line")));
+       {raised(StderrShown::kPassedOn, kWritten),
+        raised(StderrShown::kDirectly, ""),
+        raised(StderrShown::kNo, kWritten),
+        raised(StderrShown::kNo, "loading"),
+        raised(StderrShown::kNo, "")}) {
+    const std::string paragraph = failure_paragraph(report);
+    const std::string whole =
+        "    | Traceback (most recent call last):\n    |   at 3\n    | ValueError: boom\n";
+    const std::size_t at = paragraph.find(whole);
+    ASSERT_NE(at, std::string::npos) << paragraph;
+    EXPECT_EQ(paragraph.find("Traceback (most", at + whole.size()), std::string::npos);
+    EXPECT_THAT(
+        failure_block(report),
+        HasSubstr("traceback : ValueError: boom (its traceback is below)\n"));
+    EXPECT_THAT(paragraph, HasSubstr("  it said: ValueError: boom\n"));
   }
 }
 
-TEST(FailureReport, ShowsATracebackOnceThatOnlyTheLogHas) {
-  const auto report = raised(StderrShown::kNo, kWritten);
+TEST(FailureReport, NeedsNoErrorFileForThat) {
+  auto report = report_of(failed(0, {.code = 1, .signal = 0}), {});
+  report.culprit.shown = StderrShown::kPassedOn;
+  report.culprit.last_lines = std::string("loading\n") + kWritten;
+  EXPECT_THAT(
+      failure_paragraph(report),
+      HasSubstr("  its traceback:\n"
+                "    | Traceback (most recent call last):\n"
+                "    |   at 3\n"
+                "    | ValueError: boom\n"
+                "    | bye\n"));
   EXPECT_THAT(
       failure_block(report), HasSubstr("traceback : ValueError: boom (its traceback is below)\n"));
-  EXPECT_THAT(
-      failure_paragraph(report),
-      HasSubstr("    | Traceback (most recent call last):\n    |   at 3"));
-}
-
-TEST(FailureReport, ShowsATracebackThatTheWorkerHasNotWrittenItself) {
-  auto report = raised(StderrShown::kPassedOn, "loading");
-  EXPECT_THAT(failure_block(report), HasSubstr("traceback : Traceback (most recent"));
-  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback")));
-  report.outcome.restarts = true;  // so there is no block
-  EXPECT_THAT(
-      failure_paragraph(report),
-      HasSubstr("  its traceback:\n    | Traceback (most recent call last):\n"));
 }
 
 TEST(FailureReport, NamesTheLastLineThatThisConsoleHasHad) {
   auto report = report_of(failed(0, {.code = 1, .signal = 0}), {});
   report.culprit.shown = StderrShown::kPassedOn;
-  report.culprit.last_lines = kWritten;
+  report.culprit.last_lines = "loading\nbye";
   EXPECT_THAT(failure_paragraph(report), HasSubstr("\n  its last line on stderr: bye\n"));
-  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback")));
+  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("loading")));
+}
+
+TEST(FailureReport, SaysThatAWorkerExitedWithoutAWord) {
+  auto report = report_of(failed(0, {.code = 3, .signal = 0}), {});
+  EXPECT_THAT(failure_paragraph(report), HasSubstr("\n  it wrote nothing to stderr\n"));
+  report.culprit.shown = StderrShown::kDirectly;  // nobody knows
+  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("wrote nothing")));
 }
 
 TEST(FailureReport, DoesNotGrowWithTheWorld) {

@@ -1,0 +1,75 @@
+#include "agent/core/traceback.hpp"
+
+#include "agent/core/tail.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ddprun {
+namespace {
+
+const std::string kOne =
+    "Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'\n";
+
+std::string from_traceback(const std::string& text) {
+  const std::size_t begin = traceback_begin(text);
+  return begin == std::string::npos ? "none" : text.substr(begin);
+}
+
+TEST(Traceback, BeginsWithItsFirstLine) {
+  EXPECT_EQ(from_traceback("loading\n" + kOne + "bye\n"), kOne + "bye\n");
+  EXPECT_EQ(from_traceback(kOne), kOne);
+  EXPECT_EQ(from_traceback("loading\n"), "none");
+  EXPECT_EQ(from_traceback(""), "none");
+}
+
+TEST(Traceback, IsTheLastOfSeveral) {
+  EXPECT_EQ(from_traceback(kOne + "retrying\n" + kOne), kOne);
+}
+
+TEST(Traceback, HasThoseOfTheExceptionsThatLedToIt) {
+  for (const std::string link :
+       {"The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:"}) {
+    const std::string chain = kOne + "\n" + link + "\n\n" + kOne;
+    EXPECT_EQ(from_traceback("loading\n" + chain), chain);
+    const std::string longer = kOne + "\n" + link + "\n\n" + chain;
+    EXPECT_EQ(from_traceback(kOne + "retrying\n" + longer), longer);
+  }
+}
+
+TEST(Traceback, HasThatOfALoaderProcess) {
+  const std::string nested =
+      "Traceback (most recent call last):\n  File \"a.py\", line 1\n"
+      "ValueError: Caught ValueError in DataLoader worker process 0.\n"
+      "Original Traceback (most recent call last):\n  File \"b.py\", line 1\n"
+      "ValueError: sample 5 is damaged\n";
+  EXPECT_EQ(from_traceback("loading\n" + nested), nested);
+}
+
+TEST(Traceback, MayHaveTorchsPrefix) {
+  const std::string one =
+      "[rank0]: Traceback (most recent call last):\n[rank0]:   File\n[rank0]: E: x\n";
+  const std::string chain = one +
+                            "\n[rank0]: \n[rank0]: During handling of the above exception, another "
+                            "exception occurred:\n" +
+                            "[rank0]: \n" + one;
+  EXPECT_EQ(from_traceback("loading\n" + chain), chain);
+  EXPECT_EQ(cause_line(chain), "[rank0]: E: x");
+}
+
+TEST(FailureLines, AreTheLastOnesOrAWholeTraceback) {
+  std::string noise;
+  for (int line = 0; line < 100; ++line) {
+    noise += "noise\n";
+  }
+  EXPECT_EQ(failure_lines_of("a\nb\nc\n", 2), "b\nc");
+  EXPECT_EQ(failure_lines_of(noise + kOne, 1) + "\n", kOne);
+  EXPECT_EQ(failure_lines_of("before\n" + kOne, 4) + "\n", "before\n" + kOne);
+  EXPECT_EQ(failure_lines_of(kOne + noise, 2) + "\n", kOne + noise);
+  EXPECT_EQ(failure_lines_of(kOne + noise + noise + noise + noise, 2), "noise\nnoise");
+}
+
+}  // namespace
+}  // namespace ddprun
