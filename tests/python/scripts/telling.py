@@ -29,3 +29,6 @@ def tell(model, **found):
                        "forked": forked, "first_step": _steps[0]})
     sys.stdout.write(f"told {text}\n")  # one write, so that lines of two ranks never mix
     sys.stdout.flush()
+    # Gloo's threads must let go of the last collective's tensors before the interpreter ends, or they may abort the
+    # process, under any launcher: https://github.com/pytorch/pytorch/pull/179291
+    time.sleep(0.3)
