@@ -37,6 +37,7 @@ TORCH = ("torch.distributed", "torch.optim", "torch._dynamo")
 
 DESCRIPTORS_MAX = 64
 LOW_NUMBERS = 1024  # select() takes no other descriptors; lifelines stay out of the way
+FORKED = 10  # how the process ends that has waited for a request
 PR_SET_PDEATHSIG = 1
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
 
@@ -252,35 +253,38 @@ def has_gpu():
 # --- A worker --------------------------------------------------------------------------------------------------------
 
 
-def fork_worker(channel, fields, descriptors):
-    flush()
+def fork_worker(channel):
+    """Forks a process that waits for a request, and forks the worker: so the worker becomes the agent's child, which
+    adopts orphans below it, and only one of the two forks is made while the agent waits."""
     begin, may_begin = os.pipe()
     try:
-        is_worker = fork_orphan(may_begin)
+        waiting = os.fork()
     except OSError as error:
-        is_worker = False
-        answer(channel, f"it cannot fork: {error}")
-    if is_worker:
+        receive(channel)
+        return answer(channel, f"it cannot fork: {error}")
+    if waiting == 0:
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        fields, descriptors = receive(channel)
+        fork_orphan(channel)
         os.close(may_begin)
         become_worker(fields, descriptors, begin)
-    for descriptor in begin, may_begin, *descriptors:
-        os.close(descriptor)
-
-
-def fork_orphan(may_begin):
-    """Forks twice, so that the new process becomes the agent's child, which adopts orphans below it. True there."""
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.fork() != 0:
-                os._exit(0)
-        except OSError:
-            os._exit(1)
-        return True
-    if os.waitpid(child, 0)[1] != 0:
-        raise ChildProcessError("no process can be made")
+    _, status = os.waitpid(waiting, 0)
+    if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != FORKED:
+        os._exit(0)  # the agent has ended, or knows
     os.write(may_begin, b"1")
-    return False
+    os.close(begin)
+    os.close(may_begin)
+
+
+def fork_orphan(channel):
+    """Returns in the new process, and ends this one."""
+    try:
+        child = os.fork()
+    except OSError as error:
+        answer(channel, f"it cannot fork: {error}")
+        os._exit(1)
+    if child != 0:
+        os._exit(FORKED)
 
 
 def flush():
@@ -541,8 +545,9 @@ def serve():
     gc.enable()
     gc.freeze()  # a collection would write to what forked workers share
     answer(channel, "ready")
+    flush()
     while True:
-        fork_worker(channel, *receive(channel))
+        fork_worker(channel)
 
 
 serve()
