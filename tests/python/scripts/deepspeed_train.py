@@ -7,8 +7,8 @@ from torch.utils.data import TensorDataset
 
 from telling import step, tell
 
-CONFIG = {"train_micro_batch_size_per_gpu": 12, "optimizer": {"type": "Adam", "params": {"lr": 0.01, "torch_adam": True}},
-          "zero_optimization": {"stage": 1}}
+CONFIG = {"train_micro_batch_size_per_gpu": 12, "zero_optimization": {"stage": 1},
+          "optimizer": {"type": "Adam", "params": {"lr": 0.01, "torch_adam": True}}}
 
 
 class Classifier(nn.Module):
