@@ -383,7 +383,8 @@ TEST(Options, LetTheStartMethodDecideWhetherWorkersAreForked) {
   EXPECT_EQ(
       options_of({"--start-method", "forkserver", "--preload", "a.b,c", "train.py"}).plan.preload,
       "a.b,c");
-  const Options executed = options_of({"--start-method", "spawn", "--preload", "torch", "train.py"});
+  const Options executed =
+      options_of({"--start-method", "spawn", "--preload", "torch", "train.py"});
   EXPECT_EQ(executed.plan.preload, "");
   EXPECT_THAT(executed.warnings, ElementsAre(HasSubstr("--preload 'torch' has no effect")));
 }
