@@ -37,13 +37,6 @@ constexpr char kBootstrap[] =
     "while len(text) < size: text += os.read(0, size - len(text))\n"
     "exec(compile(text, '<ddprun>', 'exec'))\n";
 
-/// Why this plan's workers cannot be forked; empty: they can.
-std::string why_not(const LaunchPlan& plan) {
-  if (!plan.command.wrap.empty()) return "--wrap runs them through another program";
-  if (!interpreter_options(plan.command)) return "the program is no Python script";
-  return {};
-}
-
 /// The worker's command, as the server is to read it.
 std::vector<std::string> worker_command(const LaunchPlan& plan) {
   std::vector<std::string> command = {with_local_rank(plan.command.program, 0)};
@@ -58,8 +51,11 @@ std::vector<std::string> worker_command(const LaunchPlan& plan) {
 Result<std::unique_ptr<ForkServer>> ForkServer::open(
     asio::io_context& context, const LaunchPlan& plan, Callbacks callbacks) {
   DDPRUN_CHECK(!plan.preload.empty());
-  const std::string why = why_not(plan);
-  if (!why.empty()) return make_error(Errc::kInvalidArgument, why);
+  if (!plan.command.wrap.empty()) {
+    return make_error(Errc::kInvalidArgument, "--wrap runs the workers through another program");
+  }
+  const auto options = interpreter_options(plan.command);
+  if (!options) return make_error(Errc::kInvalidArgument, "the program is no Python script");
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return make_errno_error(errno, kCannotStart);
@@ -69,28 +65,28 @@ Result<std::unique_ptr<ForkServer>> ForkServer::open(
   // A duplicate: Asio closes what it is given, and the other thread may still use it.
   Descriptor answers(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 0));
   if (!answers) return make_errno_error(errno, kCannotStart);
-  auto channel = std::make_shared<ForkChannel>(std::move(ours));
   return std::unique_ptr<ForkServer>(new ForkServer(
       context,
       plan,
+      *options,
       std::move(callbacks),
-      std::move(theirs),
-      std::move(answers),
-      std::move(channel)));
+      {.theirs = std::move(theirs),
+       .answers = std::move(answers),
+       .channel = std::make_shared<ForkChannel>(std::move(ours))}));
 }
 
 ForkServer::ForkServer(
     asio::io_context& context,
     const LaunchPlan& plan,
+    int interpreter_options,
     Callbacks callbacks,
-    Descriptor theirs,
-    Descriptor answers,
-    std::shared_ptr<ForkChannel> channel)
+    Socket socket)
     : plan_(plan),
+      interpreter_options_(interpreter_options),
       callbacks_(std::move(callbacks)),
-      theirs_(std::move(theirs)),
-      answers_(stream_of(context, std::move(answers))),
-      channel_(std::move(channel)),
+      theirs_(std::move(socket.theirs)),
+      answers_(stream_of(context, std::move(socket.answers))),
+      channel_(std::move(socket.channel)),
       limit_(context, kNever) {}
 
 ForkServer::~ForkServer() {
@@ -99,9 +95,8 @@ ForkServer::~ForkServer() {
 
 StartOrder ForkServer::order(std::vector<std::string> environment, std::uint64_t open_files_max) {
   DDPRUN_CHECK(theirs_);
-  const int options = *interpreter_options(plan_.command);
   const std::vector<std::string> command = worker_command(plan_);
-  std::vector<std::string> fields = {plan_.preload, fmt::to_string(options)};
+  std::vector<std::string> fields = {plan_.preload, fmt::to_string(interpreter_options_)};
   add_command(command, environment, fields);
   // All of it fits into the socket, so it is there before the process is.
   const std::string text =
@@ -109,7 +104,7 @@ StartOrder ForkServer::order(std::vector<std::string> environment, std::uint64_t
   if (!write_all(answers_.native_handle(), text)) theirs_.reset();
 
   StartOrder order;
-  order.request.command.assign(command.begin(), command.begin() + 1 + options);
+  order.request.command.assign(command.begin(), command.begin() + 1 + interpreter_options_);
   order.request.command.insert(order.request.command.end(), {"-c", kBootstrap});
   order.request.environment = std::move(environment);
   order.request.open_files_max = open_files_max;

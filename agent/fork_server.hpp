@@ -72,17 +72,23 @@ class ForkServer {
  private:
   enum class State : std::uint8_t { kImporting, kReady, kLost };
 
+  struct Socket {
+    Descriptor theirs;
+    Descriptor answers;
+    std::shared_ptr<ForkChannel> channel;
+  };
+
   ForkServer(
       asio::io_context& context,
       const LaunchPlan& plan,
+      int interpreter_options,
       Callbacks callbacks,
-      Descriptor theirs,
-      Descriptor answers,
-      std::shared_ptr<ForkChannel> channel);
+      Socket socket);
 
   void lose(const std::string& why);
 
   const LaunchPlan& plan_;
+  const int interpreter_options_;
   Callbacks callbacks_;
   Descriptor theirs_;  // until it is started
   asio::posix::stream_descriptor answers_;

@@ -26,7 +26,8 @@ std::optional<int> interpreter_options(const WorkerCommand& command) {
       ++at;
     } else if (argument.starts_with("-W") || argument.starts_with("-X")) {
       continue;
-    } else if (argument.size() < 2 || argument.find_first_not_of(kLetters, 1) != argument.npos) {
+    } else if (
+        argument.size() < 2 || argument.find_first_not_of(kLetters, 1) != std::string_view::npos) {
       break;
     }
   }

@@ -16,8 +16,7 @@ bool is_traceback(std::string_view line) {
   return line.ends_with(kTraceback);
 }
 
-/// Python's words between the traceback of an exception and that of one that followed from it, or
-/// torch's before one of another process.
+/// Python's words between the traceback of an exception and that of one that followed from it.
 bool links_to_earlier(std::string_view line) {
   constexpr std::array<std::string_view, 2> kLinks = {
       "The above exception was the direct cause of the following exception:",
@@ -33,7 +32,7 @@ bool continues(const std::vector<std::string_view>& lines, std::size_t line) {
     const std::string_view above = trim(lines[--line]);
     if (links_to_earlier(above)) return true;
     // Blank, but for torch's prefix.
-    if (!above.empty() && !(above.starts_with("[rank") && above.ends_with(":"))) return false;
+    if (!above.empty() && !(above.starts_with("[rank") && above.ends_with(':'))) return false;
   }
   return false;
 }

@@ -2,6 +2,7 @@
 
 #include "agent/core/tail.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,10 +33,10 @@ TEST(Traceback, HasThoseOfTheExceptionsThatLedToIt) {
   for (const std::string link :
        {"The above exception was the direct cause of the following exception:",
         "During handling of the above exception, another exception occurred:"}) {
-    const std::string chain = kOne + "\n" + link + "\n\n" + kOne;
+    const std::string chain = fmt::format("{}\n{}\n\n{}", kOne, link, kOne);
     EXPECT_EQ(from_traceback("loading\n" + chain), chain);
-    const std::string longer = kOne + "\n" + link + "\n\n" + chain;
-    EXPECT_EQ(from_traceback(kOne + "retrying\n" + longer), longer);
+    const std::string longer = fmt::format("{}\n{}\n\n{}", kOne, link, chain);
+    EXPECT_EQ(from_traceback(fmt::format("{}retrying\n{}", kOne, longer)), longer);
   }
 }
 
