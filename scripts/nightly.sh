@@ -21,6 +21,7 @@
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
 #   examples                              the checks of check_gpu.sh, on the CPU
 #   packages                              the Python wheel and the Debian package, in bare systems: Debian 11 and 12
+#   frameworks                            small examples of Accelerate, Lightning and transformers, from PyPI
 #   newest_torch                          Python scripts under torchrun and ddprun, with PyPI's newest torch
 #   unit                                  the unit tests, optimised; two of them with more repeats
 #
@@ -28,13 +29,13 @@
 # gets one line each. A failure does not stop the others; the final status is then 1. Drills on namespaces and
 # Slurm need root. packages needs root and debootstrap. pods needs PODS, the name of a program that runs containers,
 # and is skipped without it.
-# newest_torch installs about 5 GB into build/nightly/torch, and updates them each time.
+# newest_torch and frameworks install about 5 GB and 1 GB into build/nightly, and update them each time.
 
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again
   stalled_disk chaos faults proxy fuzz
-  terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages newest_torch unit)
+  terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages frameworks newest_torch unit)
 
 case "${1:-}" in
   -h | --help) show_help ;;
@@ -67,6 +68,17 @@ newest_torch() {
   PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=1 "$python" "$nodes/nodes_test.py" "${programs[@]}" \
     --round-worker "$nodes/scripts/ddp_until_told.py" -k others_go_on -k was_frozen
   "$python" "$nodes/elastic_test.py" "${with_trainer[@]}"
+}
+
+# In an environment that sees ddptrain's version of torch.
+try_frameworks() {
+  local python="$out/frameworks/bin/python"
+  [[ -x "$python" ]] || "$ddprun_venv/bin/python" -m venv "$out/frameworks"
+  "$ddprun_venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+    >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+  "$python" -m pip install --disable-pip-version-check --progress-bar off --retries 5 --upgrade accelerate lightning \
+    transformers
+  "$python" -B "$tests/python/frameworks_test.py" "${programs[@]}" --python "$python"
 }
 
 # Where nothing of ddprun's has ever been installed.
@@ -157,6 +169,7 @@ drill() {
       DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu
       ;;
     packages) try_packages ;;
+    frameworks) try_frameworks ;;
     newest_torch) newest_torch ;;
     unit)
       ctest --test-dir "$ddprun_root/build/release" -j2 --output-on-failure --no-tests=error -L '^unit$'
