@@ -8,6 +8,7 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
 #include <fmt/format.h>
 
 #include <array>
@@ -98,10 +99,7 @@ StartOrder ForkServer::order(std::vector<std::string> environment, std::uint64_t
   const std::vector<std::string> command = worker_command(plan_);
   std::vector<std::string> fields = {plan_.preload, fmt::to_string(interpreter_options_)};
   add_command(command, environment, fields);
-  // All of it fits into the socket, so it is there before the process is.
-  const std::string text =
-      fmt::format("{:08}{}{}", kForkServerText.size(), kForkServerText, fork_message(fields));
-  if (!write_all(answers_.native_handle(), text)) theirs_.reset();
+  text_ = fmt::format("{:08}{}{}", kForkServerText.size(), kForkServerText, fork_message(fields));
 
   StartOrder order;
   order.request.command.assign(command.begin(), command.begin() + 1 + interpreter_options_);
@@ -123,12 +121,15 @@ void ForkServer::ended(ProcessEnd end) {
   end_ = end;
   // What it said before is read first; a process of its own may keep the socket open.
   if (state_ == State::kImporting) limit_.expires_at(Clock::now() + kLastWordsPatience);
-  if (state_ == State::kReady) lose(fmt::format("it {}", end.to_string()));
+  if (state_ == State::kReady) {
+    lose(channel_->is_lost() ? channel_->why_lost() : fmt::format("it {}", end.to_string()));
+  }
 }
 
 asio::awaitable<void> ForkServer::await_imports() {
   std::string answer;
   limit_.expires_at(Clock::now() + kImportsPatience);
+  co_await asio::async_write(answers_, asio::buffer(text_), kTuple);  // if it ends, reading tells
   const auto [error, size] = co_await asio::async_read_until(
       answers_, asio::dynamic_buffer(answer, kImportsAnswerBytesMax), '\n', kTuple);
   if (!error && answer == "ready\n") {

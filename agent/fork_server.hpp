@@ -52,7 +52,7 @@ class ForkServer {
   void started(const Result<pid_t>& pid);
   void ended(ProcessEnd end);
 
-  /// Waits until the imports are done, or have failed.
+  /// Tells it what to import, and waits until that is done or has failed.
   asio::awaitable<void> await_imports();
   /// Ends that wait, until cancelled.
   asio::awaitable<void> keep_time();
@@ -93,6 +93,7 @@ class ForkServer {
   Descriptor theirs_;  // until it is started
   asio::posix::stream_descriptor answers_;
   std::shared_ptr<ForkChannel> channel_;  // shared with starts on the other thread
+  std::string text_;                      // the program, and what it is to import
   Timer limit_;
   State state_ = State::kImporting;
   bool is_late_ = false;

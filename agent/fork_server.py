@@ -14,11 +14,16 @@ import ctypes
 import fcntl
 import gc
 import importlib.machinery
+import importlib.util
 import io
 import os
+import marshal
 import pkgutil
+import random
+import resource
 import signal
 import socket
+import stat
 import struct
 import sys
 import sysconfig
@@ -52,9 +57,29 @@ class Own:
         self.program = getattr(sys, "orig_argv", arguments)[0]
         self.given = environment
         self.at_start = dict(os.environb)
+        try:
+            self.directory = os.getcwd()
+        except OSError:
+            raise Unusable("the working directory was deleted") from None
+        self.place = 0  # in sys.path, of the script's directory
+        self.descriptors = open_descriptors()
+        self.random = random.getstate()
 
     def imports_are_done(self):
         self.now = dict(os.environb)
+        self.random_now = random.getstate()
+
+
+def open_descriptors():
+    """Those that have a position or a peer, which processes share after a fork."""
+    found = {}
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if not stat.S_ISCHR(os.fstat(int(number)).st_mode):
+                found[number] = os.readlink("/proc/self/fd/" + number)
+        except OSError:  # that of the listing
+            pass
+    return found
 
 
 def as_changed(environment, old, new):
@@ -97,7 +122,7 @@ def read_command(fields):
 
 
 def answer(channel, what):
-    channel.sendall(" ".join(str(what).split())[:900].encode("utf-8", "backslashreplace") + b"\n")
+    os.write(channel.fileno(), " ".join(str(what).split())[:900].encode("utf-8", "backslashreplace") + b"\n")
 
 
 # --- Imports ---------------------------------------------------------------------------------------------------------
@@ -118,11 +143,14 @@ def spec_of(module, path):
     return spec
 
 
-def is_installed(package, own_directory):
-    """Whether the script would import it from where packages are installed, and not from the user's own files."""
-    own = spec_of(package, [own_directory])
-    if own is not None and own.origin:  # not a directory of, say, data, which packages elsewhere precede
-        return False
+def is_users(package, directory):
+    """Whether it lies beside the script."""
+    spec = spec_of(package, [directory])
+    return spec is not None and bool(spec.origin)  # not a directory of, say, data, which packages elsewhere precede
+
+
+def is_installed(package):
+    """Whether it lies where packages are installed, and not among the user's own files."""
     spec = spec_of(package, sys.path)
     if spec is None:
         return False
@@ -155,15 +183,31 @@ def known_imports(how, script):
             top = ast.parse(file.read(), path).body
     except (OSError, SyntaxError, ValueError):
         return []  # the worker says what is wrong with it
-    own = own_directory(how, path)
+    directory = own_directory(how, path)
     found = []
     for statement in top:
         if isinstance(statement, ast.Import):
-            found += [(alias.name, ast.Import([ast.alias(alias.name, None)])) for alias in statement.names]
+            one = [(alias.name, ast.Import([ast.alias(alias.name, None)])) for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom) and not statement.level and statement.module:
-            found.append((statement.module, statement))
+            one = [(statement.module, statement)]
+        elif has_no_effect(statement):
+            continue
+        else:
+            break  # it may set variables or paths for the imports that follow
+        if any(is_users(name.split(".")[0], directory) for name, _ in one):
+            break
+        found += one
     return [(name, statement) for name, statement in found
-            if name.split(".")[0] in KNOWN and is_installed(name.split(".")[0], own)]
+            if name.split(".")[0] in KNOWN and is_installed(name.split(".")[0])]
+
+
+def has_no_effect(statement):
+    """On imports: a text, a definition, a constant."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return not statement.decorator_list
+    if isinstance(statement, ast.Assign) and not all(isinstance(target, ast.Name) for target in statement.targets):
+        return False  # os.environ[...]
+    return isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Constant)
 
 
 def preload(modules, how, script):
@@ -171,14 +215,18 @@ def preload(modules, how, script):
     if modules == "auto":
         imports = known_imports(how, script)
         if not imports:
-            raise Unusable("the script imports no package that is known to be safe; name the modules: --preload torch")
+            raise Unusable("the script imports no package that is known to be safe before it does something else; "
+                           "name the modules: --preload torch")
         for name, statement in imports:
             run_import(name, statement)
     else:
-        sys.path.insert(0, own_directory(how, script))
+        directory = own_directory(how, script)
+        sys.path.insert(0, directory)
         for name in modules.split(","):
             run_import(name)
-        del sys.path[0]
+        if directory in sys.path:
+            own.place = sys.path.index(directory)
+            del sys.path[own.place]
     if "torch" in sys.modules:
         for name in TORCH:
             run_import(name)
@@ -206,6 +254,9 @@ def check_that_it_forks():
         os._exit(1 if cuda_is_lost() else 0)
     if os.waitpid(child, 0)[1] != 0 or has_gpu():
         raise Unusable("an import used a GPU, and a forked process could not")
+    kept = [file for number, file in open_descriptors().items() if own.descriptors.get(number) != file]
+    if kept:
+        raise Unusable(f"an import keeps a file open ({kept[0]}), whose position forked processes would share")
     tasks = os.listdir("/proc/self/task")
     if len(tasks) > 1:
         names = sorted({name_of(task) for task in tasks if task != str(os.getpid())})
@@ -215,6 +266,23 @@ def check_that_it_forks():
     except ChildProcessError:
         return
     raise Unusable("an import started a process")
+
+
+def check_names(directory):
+    """The script would import its neighbours, and not what was imported here under their names."""
+    try:
+        entries = list(os.scandir(directory or "."))
+    except OSError:  # an archive
+        return
+    for entry in entries:
+        name, suffix = os.path.splitext(entry.name)
+        known = sys.modules.get(name)
+        is_module = suffix == ".py" or os.path.exists(os.path.join(entry.path, "__init__.py"))
+        if known is None or not is_module or name == "__main__":
+            continue
+        origin = getattr(known, "__file__", None) or ""
+        if not os.path.realpath(origin).startswith(os.path.realpath(entry.path)):
+            raise Unusable(f"{entry.path} has the name of a module that was imported from elsewhere")
 
 
 def name_of(task):
@@ -267,7 +335,7 @@ def fork_worker(channel):
         fields, descriptors = receive(channel)
         fork_orphan(channel)
         os.close(may_begin)
-        become_worker(fields, descriptors, begin)
+        become_worker(channel, fields, descriptors, begin)
     _, status = os.waitpid(waiting, 0)
     if not os.WIFEXITED(status) or os.WEXITSTATUS(status) != FORKED:
         os._exit(0)  # the agent has ended, or knows
@@ -296,9 +364,8 @@ def flush():
     libc.fflush(None)
 
 
-def become_worker(fields, descriptors, begin):
+def become_worker(channel, fields, descriptors, begin):
     agent, kinds, ignored, cpus, *command = fields
-    channel = socket.socket(fileno=os.dup(0))
     try:
         arguments, environment = read_command(command)
         arguments[0] = own.program
@@ -349,16 +416,26 @@ def arrange(kinds, descriptors):
     for kind, descriptor in zip(kinds, descriptors):
         if kind != "k":
             os.dup2(descriptor, "ioe".index(kind))
-        else:
-            try:
-                fcntl.fcntl(descriptor, fcntl.F_DUPFD, LOW_NUMBERS)
-            except OSError:
-                os.set_inheritable(descriptor, True)
-                continue
+        elif not keep_open(descriptor):
+            continue
         os.close(descriptor)
     # Python has made them for other files. They stay the same objects, which imported modules may refer to.
     for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)):
         renew(stream, number)
+
+
+def keep_open(descriptor):
+    """A copy out of the way. False: it keeps its number."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        fcntl.fcntl(descriptor, fcntl.F_DUPFD, LOW_NUMBERS)
+    except (OSError, ValueError):
+        os.set_inheritable(descriptor, True)
+        return False
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return True
 
 
 def renew(stream, number):
@@ -374,11 +451,14 @@ def renew(stream, number):
 
 
 def start_anew():
-    """What a new process has of its own. `random` does this by itself, at a fork."""
-    if "numpy.random" in sys.modules:
-        sys.modules["numpy.random"].seed()
-    if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.seed()
+    """What a new process has of its own, unless an import has seeded it."""
+    if own.random != own.random_now:
+        random.setstate(own.random_now)  # Python has seeded it at the fork
+    numpy, torch = sys.modules.get("numpy.random"), sys.modules.get("torch")
+    if numpy is not None and getattr(numpy.mtrand._rand._bit_generator, "_seed_seq", None) is not None:
+        numpy.seed()
+    if torch is not None and torch.initial_seed() >= 1 << 32:  # a user's are smaller
+        torch.default_generator.seed()
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process().authkey = os.urandom(32)
@@ -396,7 +476,7 @@ def show_command(arguments, environment):
     variables = b"".join(name + b"=" + value + b"\0" for name, value in environment.items())
     try:
         with open("/proc/self/stat", "rb") as file:
-            stat = [None, None, None] + file.read().rpartition(b")")[2].split()  # by their numbers in proc(5)
+            fields = [None, None, None] + file.read().rpartition(b")")[2].split()  # by their numbers in proc(5)
         libc.mmap.restype = libc.sbrk.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
         # Private and anonymous, readable and writable. It is never freed.
@@ -405,8 +485,8 @@ def show_command(arguments, environment):
             return
         ctypes.memmove(at, command + variables, len(command) + len(variables))
         between, end = at + len(command), at + len(command) + len(variables)
-        start_code, end_code, start_stack = [int(stat[number]) for number in (26, 27, 28)]
-        start_data, end_data, start_brk = [int(stat[number]) for number in (45, 46, 47)]
+        start_code, end_code, start_stack = [int(fields[number]) for number in (26, 27, 28)]
+        start_data, end_data, start_brk = [int(fields[number]) for number in (45, 46, 47)]
         new = Map(start_code, end_code, start_data, end_data, start_brk, 0, start_stack, at, between, between, end,
                   0, 0, 0xFFFFFFFF)
         call = [ctypes.c_int(PR_SET_MM), ctypes.c_ulong(PR_SET_MM_MAP), ctypes.byref(new),
@@ -433,10 +513,10 @@ def parse(arguments):
 def own_directory(how, script):
     """What is first in sys.path."""
     if how == "-m":
-        return os.getcwd()
+        return own.directory
     if how == "-c":
         return ""
-    whole = os.path.realpath(script)
+    whole = os.path.realpath(os.path.join(own.directory, script))
     return whole if os.path.isdir(whole) or not is_file(script) else os.path.dirname(whole)
 
 
@@ -453,13 +533,14 @@ def prepare(arguments):
         sys.orig_argv = arguments
     sys.argv = [how or script, *rest]
     if not is_safe_path():
-        sys.path.insert(0, own_directory(how, script))
+        sys.path.insert(own.place, own_directory(how, script))
     main = types.ModuleType("__main__")
     main.__builtins__ = builtins
     if sys.version_info < (3, 14):
         main.__annotations__ = {}
     main.__loader__ = importlib.machinery.BuiltinImporter
-    sys.modules["__main__"] = main
+    for name in {"__main__", "__mp_main__"} & set(sys.modules):  # the second one by multiprocessing
+        sys.modules[name] = main
     if how == "-c":
         return lambda: exec(compile(script, "<string>", "exec", dont_inherit=True), main.__dict__)
     if how == "-m" or not is_file(script):
@@ -467,7 +548,7 @@ def prepare(arguments):
         return lambda: runpy._run_module_as_main(script if how == "-m" else "__main__", how == "-m")
     path = script
     if not path.startswith("/"):
-        path = os.path.join(os.getcwd(), path)
+        path = os.path.join(own.directory, path)
     main.__loader__ = importlib.machinery.SourceFileLoader("__main__", path)
     main.__file__ = path
     main.__cached__ = None
@@ -486,7 +567,9 @@ def run_file(path, main):
         text = f"{sys.executable}: can't open file {path!r}: [Errno {error.errno}] {os.strerror(error.errno)}"
         print(text, file=sys.stderr)
         sys.exit(2)
-    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+    is_compiled = source.startswith(importlib.util.MAGIC_NUMBER)
+    code = marshal.loads(source[16:]) if is_compiled else compile(source, path, "exec", dont_inherit=True)
+    exec(code, main.__dict__)
 
 
 def run_main(run):
@@ -501,7 +584,9 @@ def run_main(run):
             trace = trace.tb_next
 
         def without_this_file(kind, value, _):
-            hook(kind, value.with_traceback(trace), trace)
+            nonlocal trace
+            shown, trace, sys.excepthook = trace, None, hook  # nothing may keep the script's objects
+            hook(kind, value.with_traceback(shown), shown)
 
         write_error_file(error.with_traceback(trace))
         sys.excepthook = without_this_file
@@ -528,26 +613,43 @@ def write_error_file(error):
 
 def serve():
     global own
-    channel = socket.socket(fileno=0)
+    # Out of the way of imports that read stdin, and not tied to the thread that has started this process.
+    channel = socket.socket(fileno=fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    libc.prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)
     (modules, options, *command), _ = receive(channel)
     arguments, environment = read_command(command)
-    own = Own(arguments, environment, int(options))
-    if not is_safe_path():
-        del sys.path[0]  # the working directory, which `-c` has put there
-    gc.disable()
     try:
-        preload(os.fsdecode(modules), *parse(arguments)[:2])
-        check_that_it_forks()
+        if not os.path.exists("/proc/self/fd") or os.readlink("/proc/self") != str(os.getpid()):
+            raise Unusable("/proc does not show this process")
+        own = Own(arguments, environment, int(options))
+        if sys.flags.inspect:
+            raise Unusable("Python is to stay interactive (PYTHONINSPECT)")
+        prepare_imports(os.fsdecode(modules), *parse(arguments))
     except Unusable as error:
         answer(channel, error)
         os._exit(0)
-    own.imports_are_done()
-    gc.enable()
-    gc.freeze()  # a collection would write to what forked workers share
     answer(channel, "ready")
     flush()
     while True:
         fork_worker(channel)
+
+
+def prepare_imports(modules, how, script, rest):
+    if not is_safe_path():
+        del sys.path[0]  # the working directory, which `-c` has put there
+    sys.argv = [how or script, *rest]
+    before, rare = gc.get_threshold(), (1_000_000_000, 1000, 1000)
+    gc.set_threshold(*rare)  # imports make little garbage
+    preload(modules, how, script)
+    if gc.get_threshold() == rare:
+        gc.set_threshold(*before)
+    check_that_it_forks()
+    check_names(own_directory(how, script))
+    own.imports_are_done()
+    gc.freeze()  # a collection would write to what forked workers share
 
 
 serve()

@@ -8,7 +8,10 @@ namespace {
 bool is_python(const WorkerCommand& command) {
   if (!command.interpreter.empty()) return true;
   const std::string_view path = command.program;
-  return path.substr(path.rfind('/') + 1).starts_with("python");
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  constexpr std::string_view kName = "python";
+  return name.starts_with(kName) &&
+         name.find_first_not_of("0123456789.", kName.size()) == std::string_view::npos;
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ TEST(InterpreterOptions, EndAtTheScriptTheModuleOrTheText) {
 TEST(InterpreterOptions, OfAnotherProgramAreNotKnown) {
   EXPECT_EQ(options_of({"train.py"}, "/bin/bash"), std::nullopt);
   EXPECT_EQ(options_of({"train.py"}, "/bin/cpython"), std::nullopt);
+  EXPECT_EQ(options_of({"train.py"}, "/bin/python_script.sh"), std::nullopt);
+  EXPECT_EQ(options_of({"train.py"}, "/bin/python3.12"), 0);
 }
 
 TEST(InterpreterOptions, AreNotKnownIfNoFileModuleOrTextFollows) {

@@ -241,6 +241,129 @@ class Restarts(Case):
         self.assertEqual((8, 8), (len(drawn), len(set(drawn))), drawn)
 
 
+class AsAUserWouldNotExpect(Case):
+    """What a trial has found: each of these differed from an executed worker."""
+
+    def same(self, text, *flags, preload="json," + MARK, status=0, **more):
+        script = self.write("train.py", text)
+        forked = self.run_job("--preload", preload, *flags, script, **more)
+        executed = self.run_job(*flags, script, **more)
+        self.assertEqual((status, executed.out), (forked.status, forked.out), forked.err)
+        self.assertEqual(status, executed.status, executed.err)
+        return forked
+
+    def test_classes_of_the_script_come_back_from_processes(self):
+        text = """
+            import multiprocessing, sys
+            class Answer:
+                value = 7
+            class Problem(Exception):
+                pass
+            def work(number):
+                if number == 2:
+                    raise Problem("no")
+                return Answer()
+            if __name__ == "__main__":
+                for method in ("fork", "spawn", "forkserver"):
+                    with multiprocessing.get_context(method).Pool(2) as pool:
+                        print([one.value for one in pool.map(work, [0, 1])])
+                        try:
+                            pool.apply(work, (2,))
+                        except Problem as problem:
+                            print(problem)
+            """
+        self.same(text, preload="multiprocessing")
+
+    def test_a_module_that_seeds(self):
+        self.write("installed/seeds.py", "import random\nrandom.seed(7)\n")
+        self.same("import seeds, random\nprint(random.random())\n", preload="seeds")
+
+    def test_a_module_that_keeps_a_file_open(self):
+        self.write("installed/reader.py", "file = open(__file__)\n")
+        forked = self.same("import reader\nprint(len(reader.file.read()))\n", preload="reader")
+        self.assertIn("an import keeps a file open", forked.err)
+
+    def test_a_module_that_changes_paths_and_directories(self):
+        self.write("extra/beside.py", "WORD = 'extra'\n")
+        self.write("beside.py", "WORD = 'own'\n")
+        extra = str(self.room / "extra")
+        self.write("installed/paths.py", f"import sys, os\nsys.path.insert(0, {extra!r})\nos.chdir('/')\n")
+        self.same("import paths, beside, os, sys\nprint(beside.WORD, os.getcwd(), sys.path)\n", preload="paths")
+
+    def test_a_module_that_reads_stdin(self):
+        self.write("installed/curious.py", "import sys\nTEXT = sys.stdin.read()\n")
+        ended = self.run_job("--preload", "curious", self.write("train.py", f"import sys\nprint({FORKED})\n"))
+        self.assertEqual((0, "False\n"), (ended.status, ended.out), ended.err)
+
+    def test_a_module_that_sets_a_default_timeout(self):
+        self.write("installed/impatient.py", "import socket\nsocket.setdefaulttimeout(60)\n")
+        script = self.write("train.py", "import os, sys\nprint('impatient' in sys.modules, flush=True)\n"
+                                        "sys.exit(os.environ['TORCHELASTIC_RESTART_COUNT'] == '0')\n")
+        ended = self.run_job("--preload", "impatient", "--max-restarts", 1, script)
+        self.assertEqual((0, "True\nTrue\n"), (ended.status, ended.out), ended.err)
+
+    def test_a_neighbour_with_the_name_of_a_module(self):
+        self.write("secrets.py", "KEY = 'mine'\n")
+        self.same("import random, tempfile, secrets\nprint(secrets.KEY)\n", preload="secrets")
+        (self.room / "secrets.py").unlink()
+        self.write("struct_.py", "")
+        self.write("ast.py", "WORD = 'mine'\n")
+        self.same("import ast\nprint(ast.WORD)\n", preload=MARK)
+
+    def test_an_environment_and_arguments_of_a_megabyte(self):
+        script = self.write("train.py", f"import os, sys\nprint(len(os.environ), len(sys.argv), {FORKED})\n")
+        many = {f"LARGE_{number}": "x" * 100_000 for number in range(8)}
+        ended = self.run_job("--preload", MARK, script, *["y" * 100] * 4000, **many)
+        self.assertEqual((0, True), (ended.status, ended.out.endswith(" 4001 True\n")), ended.err)
+
+    def test_what_is_written_though_an_exception_ends_the_script(self):
+        text = """
+            import gzip
+            file = gzip.open("written.gz", "wt")
+            file.write("kept")
+            raise ValueError
+            """
+        self.same(text, preload="gzip", status=1)
+        self.assertEqual("kept", subprocess.run(["zcat", self.room / "written.gz"], capture_output=True, text=True).stdout)
+
+    def test_a_thread_that_reads_stdin_after_the_last_line(self):
+        text = """
+            import sys, threading, time
+            threading.Thread(target=lambda: (time.sleep(0.3), print(len(sys.stdin.read())))).start()
+            """
+        with open(__file__) as first, open(__file__) as second:
+            script = self.write("train.py", text)
+            forked = self.run_job("--preload", MARK, script, stdin=first)
+            executed = self.run_job(script, stdin=second)
+        self.assertEqual((0, executed.out), (forked.status, forked.out), forked.err)
+
+    def test_a_compiled_script(self):
+        script = self.write("train.py", f"import sys\nprint({FORKED})\n")
+        subprocess.run([options.python, "-c", "import py_compile, sys; py_compile.compile(sys.argv[1], sys.argv[2])",
+                        script, self.room / "train.pyc"], check=True)
+        self.assertEqual("True\n", self.run_job("--preload", MARK, self.room / "train.pyc").out)
+
+    def test_a_script_that_sets_variables_before_its_imports(self):
+        ended = self.run_job("--preload", "auto", self.write("train.py", """
+            import os
+            os.environ["OMP_NUM_THREADS"] = "2"
+            import numpy
+            """))
+        self.assertIn("imports no package that is known to be safe before it does something else", ended.err)
+
+    def test_restarts_in_quick_succession(self):
+        script = self.write("train.py", f"""
+            import os, sys
+            if os.environ["RANK"] == "0":
+                os.kill(os.getpid(), 9 if int(os.environ["TORCHELASTIC_RESTART_COUNT"]) < 40 else 0)
+            print({FORKED}, flush=True)
+            """)
+        ended = self.run_job("--preload", MARK, "--max-restarts", 50, "--nproc-per-node", 2, script)
+        self.assertEqual(0, ended.status, ended.err)
+        self.assertNotIn("--preload", ended.err)
+        self.assertNotIn("False", ended.out)
+
+
 class Ends(Case):
     """Nothing of the fork server is left."""
 
@@ -391,11 +514,11 @@ class Torch(Case):
 
     def test_auto_finds_torch_and_draws_differ_as_they_do_when_executed(self):
         script = self.write("train.py", """
-            import sys
-            is_warm = "torch._dynamo" in sys.modules
+            import gc
             import numpy as np
             import torch.nn as nn
             import torch
+            is_warm = gc.get_freeze_count() > 0
             print(is_warm, torch.rand(1).item(), np.random.rand(), torch.initial_seed(), flush=True)
             """)
         drawn = []

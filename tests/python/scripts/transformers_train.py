@@ -1,11 +1,11 @@
 """A small BERT with random weights, trained by the Trainer of transformers to classify sequences of tokens."""
 
-import os
+import tempfile
 
 import torch
 from torch.utils.data import Dataset
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments, set_seed
-from transformers import TrainerCallback
+from transformers import (
+    BertConfig, BertForSequenceClassification, Trainer, TrainerCallback, TrainingArguments, set_seed)
 
 from telling import step, tell
 
@@ -30,7 +30,7 @@ class Steps(TrainerCallback):
 
 
 def main():
-    arguments = TrainingArguments(output_dir=os.path.join(os.environ["TMPDIR"], "trained"), use_cpu=True,
+    arguments = TrainingArguments(output_dir=tempfile.mkdtemp(), use_cpu=True,
                                   num_train_epochs=2, per_device_train_batch_size=12, learning_rate=0.001,
                                   save_strategy="no", report_to=[], disable_tqdm=True, seed=7)
     set_seed(7)
