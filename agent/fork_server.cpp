@@ -127,18 +127,15 @@ void ForkServer::ended(ProcessEnd end) {
 }
 
 asio::awaitable<void> ForkServer::await_imports() {
-  std::string answer;
   limit_.expires_at(Clock::now() + kImportsPatience);
-  co_await asio::async_write(answers_, asio::buffer(text_), kTuple);  // if it ends, reading tells
-  const auto [error, size] = co_await asio::async_read_until(
-      answers_, asio::dynamic_buffer(answer, kImportsAnswerBytesMax), '\n', kTuple);
-  if (!error && answer == "ready\n") {
+  const auto answer = co_await ask();
+  if (answer == "ready") {
     state_ = State::kReady;
     limit_.expires_at(kNever);
     callbacks_.ready();
     co_return;
   }
-  if (!error) co_return lose(answer.substr(0, size - 1));
+  if (answer) co_return lose(*answer);
   // Its end has closed the socket, and will be known in a moment.
   while (state_ == State::kImporting && !end_ && !is_late_) {
     co_await limit_.async_wait(kTuple);
@@ -146,6 +143,17 @@ asio::awaitable<void> ForkServer::await_imports() {
   lose(
       end_ ? fmt::format("it {} during its imports", end_->to_string())
            : fmt::format("its imports take longer than {:g} s", to_seconds(kImportsPatience)));
+}
+
+/// One line; none: it has ended, or its time is over.
+asio::awaitable<std::optional<std::string>> ForkServer::ask() {
+  const auto [unread, written] = co_await asio::async_write(answers_, asio::buffer(text_), kTuple);
+  if (unread) co_return std::nullopt;
+  std::string answer;
+  const auto [error, size] = co_await asio::async_read_until(
+      answers_, asio::dynamic_buffer(answer, kImportsAnswerBytesMax), '\n', kTuple);
+  if (error) co_return std::nullopt;
+  co_return answer.substr(0, size - 1);
 }
 
 asio::awaitable<void> ForkServer::keep_time() {

@@ -85,6 +85,7 @@ class ForkServer {
       Callbacks callbacks,
       Socket socket);
 
+  asio::awaitable<std::optional<std::string>> ask();
   void lose(const std::string& why);
 
   const LaunchPlan& plan_;
