@@ -16,8 +16,8 @@ import gc
 import importlib.machinery
 import importlib.util
 import io
-import os
 import marshal
+import os
 import pkgutil
 import random
 import resource
@@ -39,6 +39,12 @@ KNOWN = frozenset("""
 
 # What a training script with torch imports sooner or later. Without the last one, the first optimizer takes a second.
 TORCH = ("torch.distributed", "torch.optim", "torch._dynamo")
+
+# Set while modules are imported, unless the user has: pyarrow's allocator starts a thread that a fork would lose.
+ONLY_DURING_IMPORTS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
+# What these modules read at their import, though it differs from rank to rank: Lightning's and torchmetrics' own rank.
+RANKS = {"lightning_utilities.core.rank_zero": "RANK", "torchmetrics.utilities.prints": "LOCAL_RANK"}
 
 DESCRIPTORS_MAX = 64
 LOW_NUMBERS = 1024  # select() takes no other descriptors; lifelines stay out of the way
@@ -459,6 +465,10 @@ def start_anew():
         numpy.seed()
     if torch is not None and torch.initial_seed() >= 1 << 32:  # a user's are smaller
         torch.default_generator.seed()
+    for module, variable in RANKS.items():
+        rank_zero_only = getattr(sys.modules.get(module), "rank_zero_only", None)
+        if hasattr(rank_zero_only, "rank"):
+            rank_zero_only.rank = int(os.environ[variable])
     process = sys.modules.get("multiprocessing.process")
     if process is not None:
         process.current_process().authkey = os.urandom(32)
@@ -643,7 +653,11 @@ def prepare_imports(modules, how, script, rest):
     sys.argv = [how or script, *rest]
     before, rare = gc.get_threshold(), (1_000_000_000, 1000, 1000)
     gc.set_threshold(*rare)  # imports make little garbage
+    lent = {name: value for name, value in ONLY_DURING_IMPORTS.items() if name not in os.environ}
+    os.environ.update(lent)
     preload(modules, how, script)
+    for name in lent:
+        os.environ.pop(name, None)
     if gc.get_threshold() == rare:
         gc.set_threshold(*before)
     check_that_it_forks()

@@ -278,6 +278,20 @@ class AsAUserWouldNotExpect(Case):
         self.write("installed/seeds.py", "import random\nrandom.seed(7)\n")
         self.same("import seeds, random\nprint(random.random())\n", preload="seeds")
 
+    def test_a_library_that_reads_its_rank(self):
+        """As Lightning's does."""
+        self.write("installed/lightning_utilities/core/rank_zero.py", """
+            import os
+            def rank_zero_only(function):
+                return function if rank_zero_only.rank == 0 else lambda: None
+            rank_zero_only.rank = int(os.environ.get("RANK", 0))
+            """)
+        text = """
+            import lightning_utilities.core.rank_zero as zero
+            zero.rank_zero_only(lambda: print("once"))()
+            """
+        self.same(text, "--nproc-per-node", "2", preload="lightning_utilities.core.rank_zero")
+
     def test_a_module_that_keeps_a_file_open(self):
         self.write("installed/reader.py", "file = open(__file__)\n")
         forked = self.same("import reader\nprint(len(reader.file.read()))\n", preload="reader")
