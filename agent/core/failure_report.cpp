@@ -57,13 +57,14 @@ std::string_view whole_traceback(const FailureDetails& details) {
   return std::string_view(details.last_lines).substr(begin);
 }
 
-/// In the block: the last line of the traceback, which is in the paragraph if `is_culprit`; else
-/// the message, else how the worker ended.
+/// In the block: the last line of the traceback, of which all is in the paragraph if `is_culprit`,
+/// unless the worker wrote it to this terminal; else the message, else how the worker ended.
 std::string traceback_of(const FailureDetails& details, bool is_culprit) {
   const WorkerFailure& failure = details.failure;
   if (const auto traceback = whole_traceback(details); !traceback.empty()) {
-    return fmt::format(
-        "{}{}", cause_line(traceback), is_culprit ? " (its traceback is below)" : "");
+    const char* const where = details.shown == StderrShown::kDirectly ? "above" : "below";
+    return is_culprit ? fmt::format("{} (its traceback is {})", cause_line(traceback), where)
+                      : std::string(cause_line(traceback));
   }
   if (!details.message.empty()) return indented_below(details.message);
   if (!failure.start_error.empty()) return indented_below(failure.start_error);
@@ -238,7 +239,7 @@ std::string failure_paragraph(const FailureReport& report) {
   const std::string_view traceback = whole_traceback(culprit);
   if (has_last_lines(culprit)) {
     out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
-  } else if (!traceback.empty()) {
+  } else if (!traceback.empty() && culprit.shown != StderrShown::kDirectly) {
     out += "  its traceback:\n" + indented(trim(traceback), "    | ");
   } else if (culprit.message.empty() && !culprit.last_lines.empty()) {
     out += fmt::format("  its last line on stderr: {}\n", last_line(culprit.last_lines));

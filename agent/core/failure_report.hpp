@@ -76,8 +76,8 @@ inline constexpr int kOthersShownMax = 8;
 /// The block between two rules; ends with a newline. A traceback is in the paragraph.
 std::string failure_block(const FailureReport& report);
 
-/// The paragraph, with the whole traceback of the culprit as far as this node knows it; ends with a
-/// newline.
+/// The paragraph, with the whole traceback of the culprit as far as this node knows it, unless the
+/// worker wrote it to the same terminal; ends with a newline.
 std::string failure_paragraph(const FailureReport& report);
 
 /// A worker's traceback, else its message, else the last lines of its stderr, as far as this node

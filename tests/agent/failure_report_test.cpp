@@ -99,7 +99,6 @@ constexpr char kWritten[] = "Traceback (most recent call last):\n  at 3\nValueEr
 TEST(FailureReport, HasTheWholeTracebackOnceWhereverItWasSeen) {
   for (const auto& report :
        {raised(StderrShown::kPassedOn, kWritten),
-        raised(StderrShown::kDirectly, ""),
         raised(StderrShown::kNo, kWritten),
         raised(StderrShown::kNo, "loading"),
         raised(StderrShown::kNo, "")}) {
@@ -114,6 +113,13 @@ TEST(FailureReport, HasTheWholeTracebackOnceWhereverItWasSeen) {
         HasSubstr("traceback : ValueError: boom (its traceback is below)\n"));
     EXPECT_THAT(paragraph, HasSubstr("  it said: ValueError: boom\n"));
   }
+}
+
+TEST(FailureReport, DoesNotRepeatATracebackOnTheTerminalThatHasIt) {
+  const auto report = raised(StderrShown::kDirectly, "");
+  EXPECT_THAT(failure_paragraph(report), Not(HasSubstr("Traceback (most")));
+  EXPECT_THAT(
+      failure_block(report), HasSubstr("traceback : ValueError: boom (its traceback is above)\n"));
 }
 
 TEST(FailureReport, NeedsNoErrorFileForThat) {

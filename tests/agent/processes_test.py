@@ -614,7 +614,8 @@ class Records(Case):
         ended = self.run_job("-c", script, program=["/bin/sh"],
                              env={**os.environ, "TORCHELASTIC_ERROR_FILE": str(above)})
         self.assertEqual(ended.status, 3)
-        self.assertIn("traceback : Traceback:\n", ended.err)
+        self.assertIn("traceback : boom (its traceback is below)\n", ended.err)
+        self.assertIn("  its traceback:\n    | Traceback:\n    |   boom\n", ended.err)
         self.assertIn("it said: ValueError: boom\n", ended.err)
         passed_up = json.loads(above.read_text())
         self.assertEqual(passed_up["message"]["errorCode"], 3)
