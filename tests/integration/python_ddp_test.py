@@ -170,7 +170,8 @@ class RecordedFailure(unittest.TestCase):
                 flags = [f"--nproc-per-node={workers}"]
                 ours = ddprun(flags, "fail_recorded.py")
                 self.assert_tells_the_story(ours, workers)
-                self.assertEqual(1, ours.err.count("Traceback (most recent call last)"), ours.err)
+                # Where the worker wrote it, and in the paragraph.
+                self.assertEqual(2, ours.err.count("Traceback (most recent call last)"), ours.err)
                 # The traceback of the script, not of the launcher.
                 self.assertNotIn("torch/distributed/run.py", ours.err)
 
