@@ -10,6 +10,7 @@ A forked worker is to find what an executed one finds; docs/python.md says what 
 
 import ast
 import builtins
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -76,16 +77,16 @@ class Own:
         self.random_now = random.getstate()
 
 
+def descriptors_here():
+    """The number of each, and what it is open on."""
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing is gone
+            yield int(number), os.readlink("/proc/self/fd/" + number)
+
+
 def open_descriptors():
     """Those that have a position or a peer, which processes share after a fork."""
-    found = {}
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            if not stat.S_ISCHR(os.fstat(int(number)).st_mode):
-                found[number] = os.readlink("/proc/self/fd/" + number)
-        except OSError:  # that of the listing
-            pass
-    return found
+    return {number: link for number, link in descriptors_here() if not stat.S_ISCHR(os.fstat(number).st_mode)}
 
 
 def as_changed(environment, old, new):
@@ -136,11 +137,11 @@ def answer(channel, what):
 
 def spec_of(module, path):
     """Where a module lies, without importing the packages above it; None: it is not found."""
-    spec = None
-    for depth, name in enumerate(module.split("."), 1):
-        whole = ".".join(module.split(".")[:depth])
+    spec, whole = None, ""
+    for name in module.split("."):
+        whole = f"{whole}.{name}" if whole else name
         try:
-            spec = importlib.machinery.PathFinder.find_spec(whole if depth > 1 else name, path)
+            spec = importlib.machinery.PathFinder.find_spec(whole, path)
         except (ImportError, OSError, ValueError):
             return None
         if spec is None:
@@ -170,9 +171,9 @@ def is_installed(package):
 def source_of(how, script):
     """The file that a worker runs first; None: there is none to be read."""
     if how == "-m":
-        spec = spec_of(script, [os.getcwd(), *sys.path])
+        spec = spec_of(script, [own.directory, *sys.path])
         if spec is not None and spec.submodule_search_locations is not None:
-            spec = spec_of(script + ".__main__", [os.getcwd(), *sys.path])
+            spec = spec_of(script + ".__main__", [own.directory, *sys.path])
         script = spec.origin if spec is not None else None
     elif script is not None and os.path.isdir(script):
         script = os.path.join(script, "__main__.py")
@@ -315,13 +316,7 @@ def has_gpu():
             return True
     except AttributeError:
         pass
-    for number in os.listdir("/proc/self/fd"):
-        try:
-            if os.readlink("/proc/self/fd/" + number).startswith("/dev/nvidia"):
-                return True
-        except OSError:
-            pass
-    return False
+    return any(link.startswith("/dev/nvidia") for _, link in descriptors_here())
 
 
 # --- A worker --------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 #include "agent/worker_group.hpp"
 
-#include "agent/descendants.hpp"
 #include "agent/proc.hpp"
 #include "rendezvous/stream_of.hpp"
 
@@ -218,17 +217,15 @@ void WorkerGroup::reap() {
   }
   // What a killed parent leaves has become our child by now.
   if (sweeping_ == SIGKILL) {
-    signal_descendants(SIGKILL, Search::kQuick, {.families = spared(), .groups = {}});
+    signal_descendants(SIGKILL, Search::kQuick, spared());
   }
 }
 
 /// Whether the fork server is all that is left below this process.
 bool WorkerGroup::is_alone() const {
-  if (spared().empty()) return false;
+  if (spared().families.empty()) return false;
   const auto is_one_left = [this] {
-    return DescendantWalk(::getpid(), Search::kQuick, {.families = spared(), .groups = {}})
-        .next()
-        .has_value();
+    return DescendantWalk(::getpid(), Search::kQuick, spared()).next().has_value();
   };
   // Once more: one that ended while the kernel listed the children may have hidden its own.
   siginfo_t ended{};
@@ -236,8 +233,11 @@ bool WorkerGroup::is_alone() const {
          ended.si_pid == 0 && !is_one_left();
 }
 
-std::span<const pid_t> WorkerGroup::spared() const {
-  return fork_server_ ? fork_server_->family() : std::span<const pid_t>();
+/// The fork server's family, and `groups`.
+Spared WorkerGroup::spared(std::span<const pid_t> groups) const {
+  return {
+      .families = fork_server_ ? fork_server_->family() : std::span<const pid_t>(),
+      .groups = groups};
 }
 
 void WorkerGroup::reap_known() {
@@ -286,14 +286,14 @@ void WorkerGroup::sweep(int signal, const std::vector<pid_t>& signalled) {
   reap();
   if (!sweeping_ || signal == 0) return;  // nobody is left, or gets a signal
   const Search search = signal == SIGKILL ? Search::kThorough : Search::kQuick;
-  signal_descendants(signal, search, {.families = spared(), .groups = signalled});
+  signal_descendants(signal, search, spared(signalled));
 }
 
 std::string WorkerGroup::leftovers() const {
   constexpr int kShownMax = 4;
   std::string out;
   int found = 0;
-  DescendantWalk walk(::getpid(), Search::kThorough, {.families = spared(), .groups = {}});
+  DescendantWalk walk(::getpid(), Search::kThorough, spared());
   while (const auto pid = walk.next()) {
     if (++found > kShownMax) continue;
     out += fmt::format("{}pid {} ({})", out.empty() ? "" : ", ", *pid, command_of(*pid));

@@ -8,6 +8,7 @@
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/process_end.hpp"
 #include "agent/core/worker_environment.hpp"
+#include "agent/descendants.hpp"
 #include "agent/fork_server.hpp"
 #include "agent/oom_kills.hpp"
 #include "agent/process.hpp"
@@ -136,7 +137,7 @@ class WorkerGroup {
   asio::awaitable<void> watch(pid_t pid, asio::posix::stream_descriptor pidfd);
   void reap_known();
   bool is_alone() const;
-  std::span<const pid_t> spared() const;
+  Spared spared(std::span<const pid_t> groups = {}) const;
   void ended(pid_t pid, int wait_status);
 
   asio::io_context& context_;

@@ -236,21 +236,19 @@ std::string failure_paragraph(const FailureReport& report) {
     out += fmt::format("  it said: {}\n", split(culprit.message, '\n').front());
   }
   if (!culprit.log.empty()) out += fmt::format("  its output: {}\n", culprit.log);
-  const std::string_view traceback = whole_traceback(culprit);
-  if (has_last_lines(culprit)) {
-    out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
-  } else if (!traceback.empty() && culprit.shown != StderrShown::kDirectly) {
+  const bool is_on_terminal = culprit.shown == StderrShown::kDirectly;
+  const std::string_view traceback = is_on_terminal ? "" : whole_traceback(culprit);
+  const bool has_lines = has_last_lines(culprit);
+  const bool is_in_lines = has_lines && traceback_begin(culprit.last_lines) != std::string::npos;
+  if (has_lines) out += "  its last lines on stderr:\n" + indented(culprit.last_lines, "    | ");
+  if (!traceback.empty() && !is_in_lines) {
     out += "  its traceback:\n" + indented(trim(traceback), "    | ");
-  } else if (culprit.message.empty() && !culprit.last_lines.empty()) {
+  } else if (!has_lines && culprit.message.empty() && !culprit.last_lines.empty()) {
     out += fmt::format("  its last line on stderr: {}\n", last_line(culprit.last_lines));
   }
   const bool is_silent = culprit.failure.start_error.empty() && culprit.failure.end.signal == 0 &&
                          culprit.message.empty() && traceback.empty() && culprit.last_lines.empty();
-  if (is_silent && culprit.shown != StderrShown::kDirectly) out += "  it wrote nothing to stderr\n";
-  const bool only_file_has_it = traceback_begin(culprit.last_lines) == std::string::npos;
-  if (has_last_lines(culprit) && !traceback.empty() && only_file_has_it) {
-    out += "  its traceback:\n" + indented(traceback, "    | ");
-  }
+  if (is_silent && !is_on_terminal) out += "  it wrote nothing to stderr\n";
   out += about_python(report);
   out += fmt::format("  next: {}\n", what_happens_next(report.outcome, report.workers));
   return out;
