@@ -28,8 +28,8 @@ class Tail {
 /// what was written last.
 std::string last_lines_of(std::string_view text, int lines_max);
 
-/// The same, or more: from where the last Python traceback begins, with those of the exceptions
-/// that led to its own, if that is at most kTracebackLinesMax lines before the end.
+/// The same, or more: from where the Python traceback begins (traceback_begin), if that is at most
+/// kTracebackLinesMax lines before the end.
 std::string failure_lines_of(std::string_view text, int lines_max);
 inline constexpr int kTracebackLinesMax = 400;
 

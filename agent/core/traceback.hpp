@@ -8,12 +8,11 @@
 
 namespace ddprun {
 
-/// Where the last Python traceback begins, with those of the exceptions that led to its own; npos:
-/// there is none.
+/// Where the last Python traceback of the main thread begins, with those of the exceptions that led
+/// to its own; where there is none of the main thread, that of the last one. npos: there is none.
 std::size_t traceback_begin(std::string_view text);
 
-/// The line with the exception of the last Python traceback, whatever was written after it; else
-/// the last line.
+/// The line with that traceback's exception, whatever was written after it; else the last line.
 std::string_view cause_line(std::string_view text);
 
 }  // namespace ddprun

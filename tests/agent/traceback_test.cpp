@@ -29,6 +29,25 @@ TEST(Traceback, IsTheLastOfSeveral) {
   EXPECT_EQ(from_traceback(kOne + "retrying\n" + kOne), kOne);
 }
 
+TEST(Traceback, IsThatWhichHasEndedTheProcessAndNotALaterOneOfAThread) {
+  const std::string of_main =
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    f()\n"
+      "RuntimeError: DataLoader worker exited unexpectedly\n";
+  const std::string of_thread =
+      "Traceback (most recent call last):\n  File \"b.py\", line 1, in _serve\n"
+      "ConnectionResetError: Connection reset by peer\n";
+  const std::string link =
+      "\nThe above exception was the direct cause of the following exception:\n\n";
+  EXPECT_EQ(from_traceback(of_main + of_thread), of_main + of_thread);
+  EXPECT_EQ(cause_line(of_main + of_thread), "RuntimeError: DataLoader worker exited unexpectedly");
+  EXPECT_EQ(
+      from_traceback(of_thread + link + of_main + of_thread),
+      of_thread + link + of_main + of_thread);
+  EXPECT_EQ(
+      cause_line(of_main + link + of_thread), "ConnectionResetError: Connection reset by peer");
+  EXPECT_EQ(from_traceback("loading\n" + of_thread), of_thread);
+}
+
 TEST(Traceback, HasThoseOfTheExceptionsThatLedToIt) {
   for (const std::string link :
        {"The above exception was the direct cause of the following exception:",
@@ -47,6 +66,7 @@ TEST(Traceback, HasThatOfALoaderProcess) {
       "Original Traceback (most recent call last):\n  File \"b.py\", line 1\n"
       "ValueError: sample 5 is damaged\n";
   EXPECT_EQ(from_traceback("loading\n" + nested), nested);
+  EXPECT_EQ(cause_line(nested + "\nbye\n"), "ValueError: sample 5 is damaged");
 }
 
 TEST(Traceback, MayHaveTorchsPrefix) {
