@@ -86,6 +86,7 @@ Agent::Agent(
       journal_(std::move(opened.journal)),
       network_(std::move(opened.network)),
       node_(rendezvous_policy(plan_, network_->own_node(host_, random_number()))),
+      steps_(plan_.workers),
       suspension_(
           context,
           node_.policy().lease,
@@ -105,6 +106,7 @@ Agent::Agent(
            .starter = *starter_,
            .journal = *journal_,
            .notice_file = notice_file_,
+           .steps = steps_,
            .tasks = tasks_},
           std::move(inherited),
           {.news = [this](const WorkerNews& news) { on_worker_news(news); },
@@ -125,7 +127,7 @@ Agent::Agent(
   }
   network_->listen(
       [this](RendezvousNode::Event event) { feed(std::move(event)); },
-      StatusPages(node_, DDPRUN_VERSION));
+      StatusPages(node_, DDPRUN_VERSION, [this] { return steps_.read(); }));
 }
 
 Agent::~Agent() = default;

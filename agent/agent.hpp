@@ -19,6 +19,7 @@
 #include "agent/suspension_watch.hpp"
 #include "agent/worker_interface.hpp"
 #include "agent/worker_starter.hpp"
+#include "agent/worker_steps.hpp"
 #include "base/deadline.hpp"
 #include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
@@ -32,6 +33,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 namespace ddprun {
@@ -117,7 +119,11 @@ class Agent {
   void feed(RendezvousNode::Event event);
   void advance(const RendezvousNode::Event& event);
   void perform(const effects::Call& effect) { network_->call(effect); }
-  void perform(const effects::Send& effect) { network_->send(effect); }
+  void perform(const effects::Send& effect) {
+    const auto* const heartbeat = std::get_if<Heartbeat>(&effect.message);
+    if (heartbeat == nullptr) return network_->send(effect);
+    network_->send({.to = effect.to, .message = steps_.added_to(*heartbeat)});
+  }
   void perform(const effects::Close& effect) { network_->close(effect); }
   void perform(const effects::OpenLine& effect) { network_->open_line(effect); }
   void perform(const effects::ProbeLines& effect) { network_->probe_lines(effect); }
@@ -161,6 +167,7 @@ class Agent {
   int stopped_by_ = 0;
   std::optional<int> late_signal_;  // that came when all had succeeded
   NoticeFile notice_file_;
+  WorkerSteps steps_;
   SuspensionWatch suspension_;
   std::shared_ptr<OwnJobFile> job_file_;  // with the thread that writes it
   Timer timer_;

@@ -209,12 +209,13 @@ def known_imports(how, script):
 
 
 def has_no_effect(statement):
-    """On imports: a text, a definition, a constant."""
+    """On imports: a text, a definition, a value that calls nothing."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return not statement.decorator_list
     if isinstance(statement, ast.Assign) and not all(isinstance(target, ast.Name) for target in statement.targets):
         return False  # os.environ[...]
-    return isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Constant)
+    return isinstance(statement, (ast.Expr, ast.Assign)) and not any(
+        isinstance(part, (ast.Call, ast.Await, ast.NamedExpr)) for part in ast.walk(statement.value))
 
 
 def preload(modules, how, script):

@@ -97,6 +97,8 @@ void LocalWorkers::start(
   place_.round = round;
   place_.interface = std::move(interface);
   place_.notice_file = dependencies_.notice_file.path();
+  dependencies_.steps.begin_round(round.place.group_size);
+  place_.step_file = dependencies_.steps.path();
   if (timers_ != nullptr) place_.timer_file = timers_->path();
   end_.begin_round();
   JournalEntry started = entry("attempt_started");

@@ -18,6 +18,7 @@
 #include "agent/reporter.hpp"
 #include "agent/streams.hpp"
 #include "agent/worker_group.hpp"
+#include "agent/worker_steps.hpp"
 #include "base/deadline.hpp"
 #include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
@@ -51,6 +52,7 @@ class LocalWorkers {
     WorkerStarter& starter;
     Journal& journal;
     NoticeFile& notice_file;
+    WorkerSteps& steps;
     TaskScope& tasks;
   };
 

@@ -6,6 +6,8 @@
 #include "base/exit_status.hpp"
 
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 
 namespace ddprun::contract {
 
@@ -37,6 +39,9 @@ inline constexpr char kPreviousWorldSize[] = "DDPRUN_PREV_WORLD_SIZE";
 inline constexpr char kTaskId[] = "DDPRUN_TASK_ID";
 inline constexpr char kNodes[] = "DDPRUN_NODES";
 inline constexpr char kNoticeFile[] = "DDPRUN_NOTICE_FILE";
+inline constexpr char kStepFile[] = "DDPRUN_STEP_FILE";
+inline constexpr char kStepSlot[] = "DDPRUN_STEP_SLOT";
+inline constexpr char kStackFile[] = "DDPRUN_STACK_FILE";
 inline constexpr char kEnableFileTimer[] = "TORCHELASTIC_ENABLE_FILE_TIMER";
 inline constexpr char kTimerFile[] = "TORCHELASTIC_TIMER_FILE";
 
@@ -50,7 +55,24 @@ inline constexpr const char* kOfOneWorker[] = {
     kRank,           kWorldSize,    kLocalRank, kLocalWorldSize, kGroupRank,
     kGroupWorldSize, kRoleRank,     kRoleName,  kRoleWorldSize,  kMasterAddr,
     kMasterPort,     kRestartCount, kErrorFile, kRestartReason,  kPreviousWorldSize,
-    kNodes,          kNoticeFile,   kTerm,      kTermAlias,      kRound};
+    kNodes,          kNoticeFile,   kStepFile,  kStepSlot,       kStackFile,
+    kTerm,           kTermAlias,    kRound};
+
+/// What a worker writes at kStepSlot of the array in kStepFile, and its agent reads, without a lock
+/// and without a system call. All zeros at the start of an attempt. Times are CLOCK_MONOTONIC, in
+/// nanoseconds, and > 0.
+struct StepSlot {
+  std::int64_t pid;           // of the process that counts; 0: none yet
+  std::int64_t steps;         // made in this attempt
+  std::int64_t stepped_at;    // when the last one was made; 0: none was
+  std::int64_t slowest;       // the longest time between two of the last 64 to 128 steps, in ns
+  std::int64_t reported;      // 1 + the last step number that the script has told; 0: none
+  std::int64_t busy_until;    // when an announced pause is over; 0: none was announced
+  std::int64_t stack_signal;  // at which `pid` writes its stacks to kStackFile; 0: it does not
+  std::int64_t unused;
+  char busy_with[64];  // what the pause is for: UTF-8, ends with a zero
+};
+static_assert(sizeof(StepSlot) == 128);
 
 /// A *notice*: a signal that announces the end of the job, such as a person's Ctrl-C. A worker that
 /// gets one saves, and exits with 0 or 75.

@@ -11,12 +11,16 @@
 
 namespace ddprun {
 
-HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint now) {
+HttpPage status_page(
+    const RendezvousNode& node,
+    std::string version,
+    const std::vector<StepReport>& own_steps,
+    TimePoint now) {
   HttpPage page;
   if (const Coordinator* const coordinator = node.coordinator()) {
     page.content_type = "application/json";
-    page.body =
-        page_body(to_json(job_status(node.policy(), *coordinator, std::move(version), now)));
+    page.body = page_body(
+        to_json(job_status(node.policy(), *coordinator, std::move(version), own_steps, now)));
     return page;
   }
   page.content_type = "text/plain";
@@ -46,7 +50,7 @@ HttpPage StatusPages::public_page(TimePoint now) const {
   constexpr int kUnauthorized = 401;
   const Coordinator* const coordinator = node_->coordinator();
   if (coordinator == nullptr) {
-    const HttpPage whole = status_page(*node_, version_, now);
+    const HttpPage whole = status_page(*node_, version_, {}, now);
     const bool has_leader = whole.location.has_value();
     return {
         .content_type = "text/plain",
@@ -66,7 +70,7 @@ HttpPage StatusPages::public_page(TimePoint now) const {
 
 HttpPage StatusPages::page(TimePoint now) {
   const Coordinator* const coordinator = node_->coordinator();
-  if (coordinator == nullptr) return status_page(*node_, version_, now);  // a line of text
+  if (coordinator == nullptr) return status_page(*node_, version_, {}, now);  // a line of text
   constexpr Duration kOldest = std::chrono::seconds(1);  // of a job with a long lease
   const Duration interval = heartbeat_interval(node_->policy().lease, coordinator->nodes().size());
   const auto* const round = coordinator->round();
@@ -77,7 +81,9 @@ HttpPage StatusPages::page(TimePoint now) {
       .has_verdict = coordinator->verdict().has_value()};
   const bool is_new =
       made_ && made_->stage == stage && now - made_->at < std::min(interval, kOldest);
-  if (!is_new) made_ = {.at = now, .stage = stage, .page = status_page(*node_, version_, now)};
+  if (!is_new) {
+    made_ = {.at = now, .stage = stage, .page = status_page(*node_, version_, own_steps_(), now)};
+  }
   return made_->page;
 }
 

@@ -6,25 +6,33 @@
 #include "rendezvous/http_sessions.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace ddprun {
 
 /// The page /status of `node`: the job's status as JSON if it leads, a redirect to the leader (307)
-/// if it knows one, else 503. `version` is that of ddprun.
-HttpPage status_page(const RendezvousNode& node, std::string version, TimePoint now);
+/// if it knows one, else 503. `version` is that of ddprun, `own_steps` of the workers of this node.
+HttpPage status_page(
+    const RendezvousNode& node,
+    std::string version,
+    const std::vector<StepReport>& own_steps,
+    TimePoint now);
 
 /// The pages /status of one node for all who ask. A leader makes one at most once in a heartbeat
 /// interval, and whenever the round or its phase has changed: to make one takes as long as there
 /// are nodes, on the thread that answers heartbeats, and anybody may ask.
 class StatusPages {
  public:
-  /// `node` outlives it.
-  StatusPages(const RendezvousNode& node, std::string version)
-      : node_(&node), version_(std::move(version)) {}
+  using ReadSteps = std::function<std::vector<StepReport>()>;
+
+  /// `node` outlives it. `own_steps` yields those of the workers of this node.
+  StatusPages(const RendezvousNode& node, std::string version, ReadSteps own_steps)
+      : node_(&node), version_(std::move(version)), own_steps_(std::move(own_steps)) {}
 
   /// REQUIRES: `now` never goes back.
   HttpPage page(TimePoint now);
@@ -56,6 +64,7 @@ class StatusPages {
 
   const RendezvousNode* node_;
   std::string version_;
+  ReadSteps own_steps_;
   std::optional<Made> made_;
 };
 

@@ -89,6 +89,10 @@ void set_job(const LaunchPlan& plan, const WorkerPlace& worker, Variables& envir
   environment.set(contract::kNodes, nodes_of(round));
   environment.set_or_remove(contract::kNoticeFile, worker.notice_file);
   environment.set_or_remove(contract::kTimerFile, worker.timer_file);
+  environment.set_or_remove(contract::kStepFile, worker.step_file);
+  environment.set_or_remove(
+      contract::kStepSlot, worker.step_file.empty() ? "" : fmt::to_string(worker.local_rank));
+  environment.set_or_remove(contract::kStackFile, worker.stack_file);
   environment.set(contract::kTerm, round.round.term);
   environment.set(contract::kTermAlias, round.round.term);
   environment.set(contract::kRound, round.round.number);

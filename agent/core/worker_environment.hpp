@@ -21,6 +21,8 @@ struct WorkerPlace {
   std::string error_file;   // empty: none
   std::string notice_file;  // empty: none
   std::string timer_file;   // a FIFO for timers (file_timer.hpp); empty: none
+  std::string step_file;    // of contract::StepSlot, by local rank; empty: none
+  std::string stack_file;   // where it writes its stacks when it is asked to; empty: none
 
   /// In the world.
   int rank() const { return round.place.first_rank + local_rank; }

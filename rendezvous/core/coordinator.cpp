@@ -188,6 +188,7 @@ void Coordinator::received(Link link, const Message& message, TimePoint now, Eff
 void Coordinator::on(Node& node, const Heartbeat& heartbeat, TimePoint now, Effects& out) {
   const Incarnation incarnation = node.info.incarnation;
   lease_.heartbeat(incarnation, heartbeat, now);
+  if (heartbeat.steps) node.steps = *heartbeat.steps;
   if (incarnation != self()) send(node, lease_.answer(incarnation), out);
 }
 
@@ -202,6 +203,7 @@ void Coordinator::on(
 
 void Coordinator::on(Node& node, const WorkerNews& news, TimePoint now, Effects& out) {
   const bool is_first = !node.has_reported();
+  if (node.news.round != news.round) node.steps.clear();
   node.news = news;
   node.reported_on = node.link;
   if (!rounds_.reported(node, is_first, now, out)) return;

@@ -48,6 +48,17 @@ std::vector<Worker> workers_of(const WorkerNews& news, int first_rank) {
   return workers;
 }
 
+void add_steps(const std::vector<StepReport>& steps, std::vector<Worker>& workers) {
+  for (const StepReport& step : steps) {
+    const auto worker = std::ranges::find(workers, step.local_rank, &Worker::local_rank);
+    if (worker == workers.end()) continue;
+    worker->step = step.step;
+    if (step.step_time > Duration()) worker->step_time = step.step_time;
+    worker->step_age = step.age;
+    worker->busy_with = step.busy_with;
+  }
+}
+
 JobStatus::Node described(Incarnation incarnation, const Coordinator::Node& node) {
   JobStatus::Node described;
   described.host = node.info.host;
@@ -80,6 +91,7 @@ JobStatus job_status(
     const RendezvousPolicy& policy,
     const Coordinator& coordinator,
     std::string version,
+    const std::vector<StepReport>& own_steps,
     TimePoint now) {
   JobStatus status;
   status.job = policy.job;
@@ -118,7 +130,10 @@ JobStatus job_status(
       added.group_rank = static_cast<int>(i);
       const bool has_begun = node.has_reported() && node.news.round == round->id;
       if (has_begun) added.state = state_of(node.news.state);
-      if (has_begun) added.workers = workers_of(node.news, rank);
+      if (has_begun) {
+        added.workers = workers_of(node.news, rank);
+        add_steps(added.is_leader ? own_steps : node.steps, added.workers);
+      }
       if (!node.link) added.state = JobStatus::Node::State::kSuspected;
     }
   }

@@ -32,6 +32,7 @@ inline constexpr Length kHost{.max = 255};
 inline constexpr Length kMachine{.max = 64};
 inline constexpr Length kClause{.max = 4'096};  // a sentence for people
 inline constexpr Length kTextLine{.max = 512};
+inline constexpr Length kBusyWith{.max = 63};
 inline constexpr Length kHosts{.max = 40'960};  // of all nodes, with commas
 inline constexpr Length kSuccessors{.max = 16};
 inline constexpr Length kUndecided{.max = kUndecidedMax};
@@ -187,9 +188,18 @@ void fields(auto& visit, Is<Hello> auto& hello) {
   visit.require(hello.nodes_min <= hello.nodes_max, "nodes_min exceeds nodes_max");
 }
 
+void fields(auto& visit, Is<StepReport> auto& step) {
+  visit("local_rank", step.local_rank, between(0, kWorkersMax - 1));
+  visit("step", step.step, kCount);
+  visit("step_time_ns", step.step_time, kNanoseconds);
+  visit("age_ns", step.age, kNanoseconds);
+  visit("busy_with", step.busy_with, kBusyWith);
+}
+
 void fields(auto& visit, Is<Heartbeat> auto& heartbeat) {
   visit("number", heartbeat.number, kCount);
   visit("heard", heartbeat.heard, kCount);
+  visit("steps", heartbeat.steps, Length{.max = kWorkersMax});
 }
 
 void fields(auto& visit, Is<Confirm> auto& confirm) {

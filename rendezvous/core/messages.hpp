@@ -102,10 +102,23 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 };
 
+/// How far a worker is, for people. One that has made no step has none.
+struct StepReport {
+  int local_rank = 0;
+  std::int64_t step = 0;       // made in this attempt, or the number that the script has told
+  Duration step_time{};        // how long one took, lately; 0: not known
+  Duration age{};              // since the last one
+  std::string busy_with = {};  // an announced pause; empty: none
+
+  bool operator==(const StepReport&) const = default;
+};
+
 /// "I am alive." Numbered from 1 on each connection.
 struct Heartbeat {
   std::int64_t number = 0;
   std::int64_t heard = 0;  // the newest HeartbeatReply received; 0: the Welcome
+  // Of this node's workers; none: as before. The agent adds them.
+  std::optional<std::vector<StepReport>> steps = std::nullopt;
 
   bool operator==(const Heartbeat&) const = default;
 };

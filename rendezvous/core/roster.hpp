@@ -49,6 +49,7 @@ class Roster {
     std::optional<Link> link;               // none: its connection ended; it may call again
     std::optional<Link> reported_on;        // the connection that `news` came on
     WorkerNews news;                        // the newest that it reported
+    std::vector<StepReport> steps;          // of its workers, by its newest heartbeat
     bool may_run = true;                    // workers, for all that is known (R2)
     std::optional<TimePoint> lifeline_due;  // its lifeline is awaited until then
     std::optional<int> leaving_by;          // the signal that told it to stop

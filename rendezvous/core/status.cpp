@@ -24,6 +24,10 @@ void fields(auto& visit, Is<JobStatus::Worker> auto& worker) {
   visit("local_rank", worker.local_rank, kInt);
   visit("pid", worker.pid, kInt);
   visit("state", worker.state, kProcessStates);
+  visit.nullable("step", worker.step, kInt64);
+  visit.nullable("step_time_s", worker.step_time, Seconds());
+  visit.nullable("step_age_s", worker.step_age, Seconds());
+  visit("busy_with", worker.busy_with, kAny);
 }
 
 void fields(auto& visit, Is<JobStatus::Node> auto& node) {

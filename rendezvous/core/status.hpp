@@ -32,6 +32,10 @@ struct JobStatus {
     int local_rank = 0;
     int pid = 0;
     State state = State::kRunning;
+    std::optional<std::int64_t> step = std::nullopt;   // it has made, or told; none: it counts none
+    std::optional<Duration> step_time = std::nullopt;  // of one, lately
+    std::optional<Duration> step_age = std::nullopt;   // since the last one, when its node told
+    std::string busy_with = {};                        // a pause that it has announced; empty: none
 
     bool operator==(const Worker&) const = default;
   };

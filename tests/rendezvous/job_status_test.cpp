@@ -89,11 +89,12 @@ class LeaderOfTwo : public testing::Test {
   }
 
   JobStatus status() const {
-    return job_status(leader_.policy(), *leader_.coordinator(), "1.2", now_ + 250ms);
+    return job_status(leader_.policy(), *leader_.coordinator(), "1.2", own_steps_, now_ + 250ms);
   }
 
   TimePoint now_ = TimePoint() + 1000s;
   Effects out_;
+  std::vector<StepReport> own_steps_;
   RendezvousNode leader_{policy_of_leader()};
 };
 
@@ -138,6 +139,24 @@ TEST_F(LeaderOfTwo, NamesNodesAndWorkersOfTheRoundThatRuns) {
           Worker{.rank = 3, .local_rank = 1, .pid = 0, .state = Worker::State::kSucceeded}));
   EXPECT_EQ(spare.state, Node::State::kSpare);
   EXPECT_EQ(spare.group_rank, std::nullopt);
+}
+
+TEST_F(LeaderOfTwo, TellsHowFarTheWorkersOfEachNodeAre) {
+  join(Link{2}, 7, "n1");
+  run_workers(Link{2});
+  own_steps_ = {{.local_rank = 1, .step = 8, .step_time = 100ms, .age = 40ms}};
+  Heartbeat heartbeat{.number = 2, .heard = 0};
+  heartbeat.steps = {{.local_rank = 0, .step = 7, .age = 2s, .busy_with = "saving"}};
+  say(Link{2}, heartbeat);
+  say(Link{2}, Heartbeat{.number = 3, .heard = 0});  // has nothing new to tell
+  const JobStatus seen = status();
+  EXPECT_EQ(seen.nodes[0].workers[0].step, std::nullopt);
+  EXPECT_EQ(seen.nodes[0].workers[1].step, 8);
+  EXPECT_EQ(seen.nodes[0].workers[1].step_time, 100ms);
+  EXPECT_EQ(seen.nodes[0].workers[1].step_age, 40ms);
+  EXPECT_EQ(seen.nodes[1].workers[0].step, 7);
+  EXPECT_EQ(seen.nodes[1].workers[0].step_time, std::nullopt);
+  EXPECT_EQ(seen.nodes[1].workers[0].busy_with, "saving");
 }
 
 TEST_F(LeaderOfTwo, TellsOfANodeThatItHasLostSightOf) {

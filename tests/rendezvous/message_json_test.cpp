@@ -85,6 +85,18 @@ TEST(MessageJson, LooksOnTheWireAsTheDocumentSays) {
   EXPECT_EQ(
       encode(Heartbeat{.number = 17, .heard = 16}),
       R"({"type":"heartbeat","number":17,"heard":16})");
+  EXPECT_EQ(
+      encode(Heartbeat{
+          .number = 18,
+          .heard = 17,
+          .steps =
+              {{{.local_rank = 1,
+                 .step = 1'200,
+                 .step_time = std::chrono::milliseconds(80),
+                 .age = std::chrono::milliseconds(30),
+                 .busy_with = "saving"}}}}),
+      R"({"type":"heartbeat","number":18,"heard":17,"steps":[{"local_rank":1,"step":1200,)"
+      R"("step_time_ns":80000000,"age_ns":30000000,"busy_with":"saving"}]})");
   EXPECT_EQ(encode(Confirm{.heard = 17}), R"({"type":"confirm","heard":17})");
   EXPECT_EQ(
       encode(HeartbeatReply{

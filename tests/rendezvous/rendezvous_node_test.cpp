@@ -88,7 +88,9 @@ class Alone {
   }
 
   bool leads() const { return node_.coordinator() != nullptr; }
-  JobStatus status() const { return job_status(node_.policy(), *node_.coordinator(), "1.2", now_); }
+  JobStatus status() const {
+    return job_status(node_.policy(), *node_.coordinator(), "1.2", {}, now_);
+  }
   /// The messages for all consoles.
   const std::vector<std::string>& said() const { return said_; }
   /// The hosts in each offer of a round that it sent.

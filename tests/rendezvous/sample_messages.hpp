@@ -95,6 +95,20 @@ inline std::vector<Message> sample_messages() {
           .voter_state = sample_standing(),
           .awaits = {.bootstrap_leader = Incarnation{0xD9}, .bootstrapped_ms = 7}},
       Heartbeat{.number = 17, .heard = 16},
+      Heartbeat{
+          .number = 18,
+          .heard = 17,
+          .steps = {{
+              {.local_rank = 0,
+               .step = 1'200,
+               .step_time = std::chrono::milliseconds(80),
+               .age = std::chrono::milliseconds(30)},
+              {.local_rank = 1,
+               .step = 1'199,
+               .step_time = std::chrono::milliseconds(80),
+               .age = std::chrono::milliseconds(100),
+               .busy_with = "evaluating"},
+          }}},
       Confirm{.heard = 17},
       Acknowledge{.round = round},
       WorkerNews{

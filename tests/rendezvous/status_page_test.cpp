@@ -41,7 +41,7 @@ TEST(StatusPage, OfTheLeaderIsTheStatus) {
   RendezvousNode peer(policy_of(true));
   Effects out;
   peer.apply(RendezvousNode::Begin{}, kNow, out);
-  const HttpPage page = status_page(peer, "1.2", kNow);
+  const HttpPage page = status_page(peer, "1.2", {}, kNow);
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(page.content_type, "application/json");
   const auto status = parse_status(*page.body);
@@ -54,10 +54,10 @@ TEST(StatusPage, OfAnotherNodeIsTheWayToTheLeader) {
   RendezvousNode peer(policy_of(false));
   Effects out;
   peer.apply(RendezvousNode::Begin{}, kNow, out);
-  EXPECT_EQ(status_page(peer, "1.2", kNow).status, 503);
+  EXPECT_EQ(status_page(peer, "1.2", {}, kNow).status, 503);
 
   welcome_by_leader(peer, out);
-  const HttpPage page = status_page(peer, "1.2", kNow);
+  const HttpPage page = status_page(peer, "1.2", {}, kNow);
   EXPECT_EQ(page.status, 307);
   EXPECT_EQ(page.location, "http://10.0.0.9:29400/status");
 }
@@ -66,7 +66,7 @@ TEST(StatusPages, ThePublicOneOfALeaderHasOnlyTheState) {
   RendezvousNode leader(policy_of(true));
   Effects out;
   leader.apply(RendezvousNode::Begin{}, kNow, out);
-  const HttpPage page = StatusPages(leader, "1.2").public_page(kNow);
+  const HttpPage page = StatusPages(leader, "1.2", nullptr).public_page(kNow);
   EXPECT_EQ(page.status, 200);
   EXPECT_EQ(
       *page.body,
@@ -82,7 +82,7 @@ TEST(StatusPages, ThePublicOneOfAnotherNodeDoesNotNameTheLeader) {
   RendezvousNode peer(policy_of(false));
   Effects out;
   peer.apply(RendezvousNode::Begin{}, kNow, out);
-  const StatusPages pages(peer, "1.2");
+  const StatusPages pages(peer, "1.2", [] { return std::vector<StepReport>(); });
   EXPECT_EQ(pages.public_page(kNow).status, 503);
   welcome_by_leader(peer, out);
   const HttpPage page = pages.public_page(kNow);
@@ -96,7 +96,7 @@ TEST(StatusPages, OneIsMadeOnceInAHeartbeatIntervalHoweverManyAsk) {
   RendezvousNode leader(policy_of(true));
   Effects out;
   leader.apply(RendezvousNode::Begin{}, kNow, out);
-  StatusPages pages(leader, "1.2");
+  StatusPages pages(leader, "1.2", [] { return std::vector<StepReport>(); });
   const auto nodes_at = [&](TimePoint now) {
     const auto status = parse_status(*pages.page(now).body);
     return status ? status->nodes.size() : 0;

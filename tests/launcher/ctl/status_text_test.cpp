@@ -64,6 +64,28 @@ TEST(StatusText, IsThreeLinesAndOneForEachNode) {
       "    -  n2                       spare               0.2 s  -\n");
 }
 
+TEST(StatusText, HasAColumnOfStepsIfWorkersCountThem) {
+  JobStatus status = running_job();
+  Worker& first = status.nodes[0].workers[0];
+  first.step = 1'203;
+  first.step_time = 80ms;
+  first.step_age = 2500ms;
+  first.busy_with = "saving\n";
+  Worker& second = status.nodes[0].workers[1];
+  second.step = 1'204;
+  second.step_time = 40ms;
+  second.step_age = 30ms;
+  EXPECT_THAT(
+      status_text(status),
+      EndsWith(
+          " rank  node                     state      last heartbeat           step  steps/s  last "
+          "step  workers (rank:pid)\n"
+          "    0  n0                       running                 -      1203-1204     12.5      "
+          "0.0 s  0:812 saving?, 1:813 succeeded\n"
+          "    -  n2                       spare               0.2 s              -        -       "
+          "   -  -\n"));
+}
+
 TEST(StatusText, NamesNodesThatAreNotFit) {
   JobStatus status = running_job();
   status.nodes.back().unfit = "its check exited with status 1: GPU 3";

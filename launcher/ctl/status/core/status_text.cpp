@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <ranges>
 #include <string_view>
 
 namespace ddprun {
@@ -32,14 +33,39 @@ std::string_view name_in(const std::array<std::string_view, Size>& names, auto s
 std::string workers_of(const Node& node) {
   std::string text;
   for (const Worker& worker : node.workers) {
+    const std::string busy = worker.busy_with.empty() ? "" : " " + printable(worker.busy_with);
     text += fmt::format(
-        "{}{}:{}{}",
+        "{}{}:{}{}{}",
         text.empty() ? "" : ", ",
         worker.rank,
         worker.pid,
-        name_in(kWorkerNotes, worker.state));
+        name_in(kWorkerNotes, worker.state),
+        busy);
   }
   return text.empty() ? "-" : text;
+}
+
+bool counts_steps(const Worker& worker) {
+  return worker.step.has_value();
+}
+
+/// How far the workers of a node are: the steps of the one that is behind and of the one that is
+/// ahead, the pace of the slowest, and how long ago one of them made a step.
+std::string steps_of(const Node& node) {
+  std::string step = "-";
+  std::string pace = "-";
+  std::string age = "-";
+  auto counting = node.workers | std::views::filter(counts_steps);
+  if (counting.begin() != counting.end()) {
+    const auto [behind, ahead] = std::ranges::minmax(counting, {}, &Worker::step);
+    step = fmt::to_string(*behind.step);
+    if (ahead.step != behind.step) step += fmt::format("-{}", *ahead.step);
+    const Worker slowest = std::ranges::max(counting, {}, &Worker::step_time);
+    if (slowest.step_time) pace = fmt::format("{:.3g}", 1 / to_seconds(*slowest.step_time));
+    const Worker last = std::ranges::min(counting, {}, &Worker::step_age);
+    if (last.step_age) age = fmt::format("{:.1f} s", to_seconds(*last.step_age));
+  }
+  return fmt::format("{:>13} {:>8} {:>10}  ", step, pace, age);
 }
 
 std::string row(
@@ -47,17 +73,18 @@ std::string row(
     std::string_view host,
     std::string_view state,
     std::string_view heartbeat,
-    std::string_view workers) {
-  return fmt::format("{:>5}  {:<24} {:<10} {:>14}  {}\n", rank, host, state, heartbeat, workers);
+    std::string_view last_columns) {
+  return fmt::format(
+      "{:>5}  {:<24} {:<10} {:>14}  {}\n", rank, host, state, heartbeat, last_columns);
 }
 
-std::string row_of(const Node& node) {
+std::string row_of(const Node& node, bool has_steps) {
   return row(
       node.group_rank ? fmt::to_string(*node.group_rank) : "-",
       printable(node.host),
       name_in(kNodeStates, node.state),
       node.heartbeat_age ? fmt::format("{:.1f} s", to_seconds(*node.heartbeat_age)) : "-",
-      workers_of(node));
+      (has_steps ? steps_of(node) : "") + workers_of(node));
 }
 
 std::string leader_of(const JobStatus& status) {
@@ -89,9 +116,14 @@ std::string status_text(const JobStatus& status) {
   if (!status.reason.empty()) {
     text += fmt::format("the round before ended: {}\n", printable(status.reason));
   }
-  text += "\n" + row("rank", "node", "state", "last heartbeat", "workers (rank:pid)");
+  const bool has_steps = std::ranges::any_of(status.nodes, [](const Node& node) {
+    return std::ranges::any_of(node.workers, counts_steps);
+  });
+  const std::string steps =
+      has_steps ? fmt::format("{:>13} {:>8} {:>10}  ", "step", "steps/s", "last step") : "";
+  text += "\n" + row("rank", "node", "state", "last heartbeat", steps + "workers (rank:pid)");
   for (const Node& node : status.nodes) {
-    text += row_of(node);
+    text += row_of(node, has_steps);
   }
   for (const Node& node : status.nodes) {
     if (node.unfit.empty()) continue;

@@ -1,0 +1,66 @@
+#pragma once
+
+// HangWatch: when training is taken for hung. No worker of this node has made a step for the limit
+// of --hang-timeout; by default that is ten times the slowest of the last steps, and at least a
+// minute. Before the first steps of an attempt nothing is expected, nor in an announced pause.
+
+#include "base/time.hpp"
+#include "base/worker_contract.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace ddprun {
+
+/// --hang-timeout.
+struct HangPlan {
+  bool is_watched = true;         // not `off`
+  std::optional<Duration> limit;  // none: `auto`
+  bool restarts = false;          // --on-hang restart
+};
+
+class HangWatch {
+ public:
+  static constexpr Duration kLeast = std::chrono::seconds(60);  // `auto` waits no less
+  static constexpr int kTimesSlowest = 10;
+  /// How often `auto` waits once more for workers that compute.
+  static constexpr int kPatience = 9;
+
+  explicit HangWatch(HangPlan plan) : plan_(plan) {}
+
+  /// Workers are started, and write to new slots.
+  void begin_round(std::int64_t now);
+  /// Nothing is expected of them any more.
+  void end_round() { due_.reset(); }
+
+  enum class Finding : std::uint8_t { kNothing, kSilent, kResumed };
+
+  /// Looks at the slots. kSilent: no step was made for the limit; judged() is to be called once it
+  /// is known what the workers do. kResumed: a step was made after they were found hung. All times
+  /// are those of the slots, in nanoseconds.
+  Finding look(std::span<const contract::StepSlot> slots, std::int64_t now);
+
+  /// `computes`: a worker that keeps the others waiting computes, so it may be evaluating. Yields
+  /// whether they are taken for hung.
+  bool judged(bool computes, std::int64_t now);
+
+  /// When to look again; none: never, or once it is judged.
+  std::optional<std::int64_t> due() const { return due_; }
+
+  /// After kSilent.
+  Duration silent_for(std::int64_t now) const { return Duration(now - stepped_at_); }
+  Duration slowest() const { return Duration(slowest_); }
+
+ private:
+  std::int64_t limit() const;
+
+  HangPlan plan_;
+  std::optional<std::int64_t> due_;
+  std::int64_t stepped_at_ = 0;  // the last step of any worker; 0: none was made
+  std::int64_t slowest_ = 0;
+  int waited_ = 0;        // since that step, though it was silent
+  bool is_hung_ = false;  // since that step
+};
+
+}  // namespace ddprun

@@ -1,0 +1,57 @@
+#pragma once
+
+#include "agent/core/step_meter.hpp"
+#include "base/descriptor.hpp"
+#include "base/time.hpp"
+#include "base/worker_contract.hpp"
+#include "rendezvous/core/messages.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ddprun {
+
+/// The time in the slots: CLOCK_MONOTONIC, in nanoseconds, which stands still while the machine
+/// sleeps.
+std::int64_t slot_time();
+
+/// The memory in which the workers of this node count their steps (contract::StepSlot). Each round
+/// has a new one, so that a process that is left of an earlier round disturbs nothing.
+class WorkerSteps {
+ public:
+  /// REQUIRES: workers >= 1.
+  explicit WorkerSteps(int workers) : workers_(static_cast<std::size_t>(workers)) {}
+  ~WorkerSteps() { forget(); }
+  WorkerSteps(const WorkerSteps&) = delete;
+  WorkerSteps& operator=(const WorkerSteps&) = delete;
+
+  /// `nodes`: of the job.
+  void begin_round(int nodes);
+
+  /// The file for this round's workers; empty: the kernel supports no files in memory.
+  const std::string& path() const { return path_; }
+
+  /// What stands in the slots now, by local rank; empty: there is no file.
+  std::vector<contract::StepSlot> slots() const;
+
+  /// How far the workers are, for heartbeats and the status page.
+  std::vector<StepReport> read() { return meter_.read(slots(), slot_time()); }
+
+  /// The same heartbeat, with how far they are; in a large job not in each.
+  Heartbeat added_to(Heartbeat heartbeat);
+
+ private:
+  void forget();
+
+  std::size_t workers_;
+  Descriptor file_;
+  contract::StepSlot* mapped_ = nullptr;
+  std::string path_;
+  Duration told_every_{};
+  std::int64_t told_at_ = 0;  // slot_time()
+  StepMeter meter_;
+};
+
+}  // namespace ddprun
