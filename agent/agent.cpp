@@ -118,7 +118,8 @@ Agent::Agent(
                [this](int status) {
                  guard_.give_up();
                  leave(status);
-               }}) {
+               }}),
+      hangs_(context, plan_, steps_, workers_) {
   // Workers inherit the user's choice from here.
   const char* const chosen =
       std::getenv(contract::kGlooInterface);  // NOLINT(concurrency-mt-unsafe)
@@ -180,6 +181,7 @@ asio::awaitable<int> Agent::run() {
   tasks_.spawn(suspension_.await_lapse());
   if (fence_) tasks_.spawn(fence_->watch());
   tasks_.spawn(workers_.keep_time());
+  tasks_.spawn(hangs_.keep_time());
   if (timers_) {
     tasks_.spawn(timers_->serve());
     tasks_.spawn(timers_->keep_time());
@@ -232,7 +234,7 @@ int Agent::wind_up(int status) {
     lost.text = stuck == STDOUT_FILENO ? "stdout" : "stderr";
     journal_->record(lost);
   }
-  if (job_file_) journal_->post([file = job_file_] { file->remove(); });
+  announcement_.remove(*journal_);
   JournalEntry ended = workers_.entry("job_ended");
   ended.exit_status = status;
   ended.lost_nodes.assign(silent_hosts_.begin(), silent_hosts_.end());
@@ -283,7 +285,9 @@ void Agent::stop_by(int signal) {
 void Agent::on_worker_news(const WorkerNews& news) {
   const bool run = is_under_way(news.state);
   if (!run) guard_.workers_run(false);
-  if (news.state == WorkersState::kRunning) announce(workers_.master());
+  if (news.state != WorkersState::kRunning) hangs_.end_round();
+  if (news.state == WorkersState::kRunning)
+    announcement_.write(plan_, workers_.master(), *journal_);
   feed(RendezvousNode::Workers{.news = news});
   if (run || !late_signal_) return;
   const int signal = *late_signal_;
@@ -348,28 +352,13 @@ void Agent::perform(const effects::StartWorkers& effect) {
     // A leader's followers start their workers meanwhile.
     network_->send_written();
     workers_.start(round, network_->lines_for_workers(), worker_interface(round.master));
+    hangs_.begin_round(round);
     network_->advertise();
     return begin_sampling();
   }
   WorkerNews none;
   none.round = effect.round;
   on_worker_news(none);
-}
-
-/// For `ddpctl status` on this host. The job runs without it as well, so nothing waits for it.
-void Agent::announce(const Endpoint& leader) {
-  if (!job_file_) job_file_ = std::make_shared<OwnJobFile>();
-  journal_->post([file = job_file_,
-                  job = JobFile{
-                      .job = plan_.job_for_people(),
-                      .address = leader.to_string(),
-                      .command = plan_.command.text,
-                      .pid = ::getpid()}] {
-    const auto written = file->write(job_files_directory(), job);
-    if (!written) {
-      spdlog::info("ddpctl status will not list this job: {}", written.error().detail);
-    }
-  });
 }
 
 /// Empty: Gloo and NCCL choose well by themselves.
@@ -389,6 +378,7 @@ void Agent::begin_sampling() {
 }
 
 void Agent::perform(const effects::StopWorkers& effect) {
+  hangs_.end_round();
   workers_.stop(effect.order, plan_.shares_console && node_.coordinator() == nullptr);
   if (effect.order.culprit && effect.order.notice == 0) tasks_.spawn(end_waits(effect.order.round));
 }

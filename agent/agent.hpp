@@ -9,6 +9,8 @@
 #include "agent/fence.hpp"
 #include "agent/file_timer.hpp"
 #include "agent/guard_client.hpp"
+#include "agent/hang_detector.hpp"
+#include "agent/job_announcement.hpp"
 #include "agent/journal.hpp"
 #include "agent/launch_directory.hpp"
 #include "agent/local_workers.hpp"
@@ -24,7 +26,6 @@
 #include "base/event_queue.hpp"
 #include "base/task_scope.hpp"
 #include "rendezvous/core/rendezvous_node.hpp"
-#include "rendezvous/job_files.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -112,7 +113,6 @@ class Agent {
   Result<void> open_timers();
   int wind_up(int status);
   void begin_sampling();
-  void announce(const Endpoint& leader);
   std::string worker_interface(const Endpoint& master);
   std::string end_text(int status) const;
 
@@ -169,11 +169,12 @@ class Agent {
   NoticeFile notice_file_;
   WorkerSteps steps_;
   SuspensionWatch suspension_;
-  std::shared_ptr<OwnJobFile> job_file_;  // with the thread that writes it
+  JobAnnouncement announcement_;
   Timer timer_;
   Timer finished_;  // never expires; cancelled by leave()
   TaskScope tasks_;
   LocalWorkers workers_;
+  HangDetector hangs_;
 };
 
 }  // namespace ddprun

@@ -1,5 +1,6 @@
 #include "agent/fork_server.hpp"
 
+#include "agent/_steps_text.hpp"
 #include "agent/core/python_command.hpp"
 #include "agent/core/worker_environment.hpp"
 #include "agent/fork_server_text.hpp"
@@ -97,7 +98,8 @@ ForkServer::~ForkServer() {
 StartOrder ForkServer::order(std::vector<std::string> environment, std::uint64_t open_files_max) {
   DDPRUN_CHECK(theirs_);
   const std::vector<std::string> command = worker_command(plan_);
-  std::vector<std::string> fields = {plan_.preload, fmt::to_string(interpreter_options_)};
+  std::vector<std::string> fields = {
+      plan_.preload, fmt::to_string(interpreter_options_), std::string(kStepsText)};
   add_command(command, environment, fields);
   text_ = fmt::format("{:08}{}{}", kForkServerText.size(), kForkServerText, fork_message(fields));
 

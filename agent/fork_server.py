@@ -47,6 +47,8 @@ ONLY_DURING_IMPORTS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
 # What these modules read at their import, though it differs from rank to rank: Lightning's and torchmetrics' own rank.
 RANKS = {"lightning_utilities.core.rank_zero": "RANK", "torchmetrics.utilities.prints": "LOCAL_RANK"}
 
+STEPS = "ddprun._steps"  # the module that counts a worker's steps, whether or not the package is installed
+
 DESCRIPTORS_MAX = 64
 LOW_NUMBERS = 1024  # select() takes no other descriptors; lifelines stay out of the way
 FORKED = 10  # how the process ends that has waited for a request
@@ -252,6 +254,11 @@ def run_import(name, statement=None):
         raise Unusable(f"the import of {name} fails: {type(error).__name__}: {text}") from None
 
 
+def load_steps(text):
+    module = sys.modules[STEPS] = types.ModuleType(STEPS)
+    exec(compile(text, "<ddprun>", "exec"), module.__dict__)
+
+
 def check_that_it_forks():
     """Threads and a CUDA context would be missing in a copy of this process."""
     # OpenBLAS ends its threads before a fork, and starts them again when they have work.
@@ -380,6 +387,7 @@ def become_worker(channel, fields, descriptors, begin):
             os.sched_setaffinity(0, [int(cpu) for cpu in cpus.split(b",")])
         take_over(as_changed(environment, own.at_start, own.now))
         start_anew()
+        sys.modules[STEPS].start()
         show_command(arguments, environment)
         run = prepare(arguments)
         await_adoption(begin, int(agent))
@@ -625,7 +633,7 @@ def serve():
     os.dup2(null, 0)
     os.close(null)
     libc.prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)
-    (modules, options, *command), _ = receive(channel)
+    (modules, options, steps, *command), _ = receive(channel)
     arguments, environment = read_command(command)
     try:
         if not os.path.exists("/proc/self/fd") or os.readlink("/proc/self") != str(os.getpid()):
@@ -634,6 +642,7 @@ def serve():
         if sys.flags.inspect:
             raise Unusable("Python is to stay interactive (PYTHONINSPECT)")
         prepare_imports(os.fsdecode(modules), *parse(arguments))
+        load_steps(steps)
     except Unusable as error:
         answer(channel, error)
         os._exit(0)

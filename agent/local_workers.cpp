@@ -5,10 +5,15 @@
 #include "base/log.hpp"
 #include "base/worker_contract.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <csignal>
 
 namespace ddprun {
 namespace {
+
+constexpr Duration kHangElsewherePatience = std::chrono::seconds(10);
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
@@ -97,7 +102,7 @@ void LocalWorkers::start(
   place_.round = round;
   place_.interface = std::move(interface);
   place_.notice_file = dependencies_.notice_file.path();
-  dependencies_.steps.begin_round(round.place.group_size);
+  dependencies_.steps.begin_round(round.place.group_size, dependencies_.plan.hang.is_watched);
   place_.step_file = dependencies_.steps.path();
   if (timers_ != nullptr) place_.timer_file = timers_->path();
   end_.begin_round();
@@ -176,6 +181,41 @@ void LocalWorkers::timer_expired(const FileTimerRequest& timer) {
   reporter_.timer_expired(timer);
 }
 
+void LocalWorkers::hung(const HangReport& report, std::string stacks) {
+  JournalEntry found = entry("hang");
+  found.text = hang_paragraph(report);
+  dependencies_.journal.record(found);
+  reporter_.hung(report, std::move(stacks));
+  if (!report.restarts) return;
+  if (report.is_elsewhere()) return dependencies_.tasks.spawn(end_hung_later(place_.round.round));
+  const auto culprits = culprits_of(report.workers);
+  for (const HungWorker& worker : report.workers) {
+    const auto i = static_cast<std::size_t>(&worker - report.workers.data());
+    const bool is_culprit = std::ranges::find(culprits, i) != culprits.end();
+    if (is_culprit || culprits.empty()) end_hung(worker.local_rank);
+  }
+}
+
+void LocalWorkers::end_hung(int local_rank) {
+  if (group_.pid_of(local_rank) == 0) return;
+  end_.hung.insert(local_rank);
+  group_.send(local_rank, SIGKILL);
+}
+
+/// The node of the rank that hangs ends it. If no node sees it, a rank has to go.
+asio::awaitable<void> LocalWorkers::end_hung_later(RoundId of) {
+  Timer later(co_await asio::this_coro::executor, Clock::now() + kHangElsewherePatience);
+  co_await later.async_wait(kTuple);
+  if (place_.round.round == of && !end_.order && !end_.failure) end_hung(0);
+}
+
+void LocalWorkers::training_resumed(Duration silent_for) {
+  JournalEntry resumed = entry("hang_over");
+  resumed.text = fmt::format("after {:.1f} s without a step", to_seconds(silent_for));
+  dependencies_.journal.record(resumed);
+  dependencies_.journal.report(fmt::format("training goes on, {}", resumed.text));
+}
+
 void LocalWorkers::feed(const Supervisor::Event& event) {
   const bool is_done = events_.run(event, [this](const Supervisor::Event& next) {
     Supervisor::Effects effects;
@@ -191,6 +231,7 @@ void LocalWorkers::feed(const Supervisor::Event& event) {
 void LocalWorkers::perform(const Supervisor::Spawn& effect) {
   WorkerPlace place = place_;
   place.local_rank = effect.local_rank;
+  place.stack_file = dependencies_.steps.stack_path(effect.local_rank);
   group_.start(std::move(place));
 }
 
@@ -208,6 +249,7 @@ void LocalWorkers::worker_started(int local_rank, const Result<pid_t>& pid) {
 
 void LocalWorkers::worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group) {
   JournalEntry news = entry(end.ok() ? "worker_succeeded" : "worker_failed", local_rank, pid);
+  if (end.signal == SIGKILL) end.hung = end_.hung.contains(local_rank);
   news.end = end;
   dependencies_.journal.record(news);
   if (timers_ != nullptr) timers_->forget(pid);

@@ -6,6 +6,7 @@
 //
 // Everything here runs on the main thread.
 
+#include "agent/core/hang_report.hpp"
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/round_end.hpp"
 #include "agent/core/supervisor.hpp"
@@ -98,6 +99,14 @@ class LocalWorkers {
   /// A process of a worker let a timer expire, and is about to get its signal.
   void timer_expired(const FileTimerRequest& timer);
 
+  /// Training hangs: reports it, with `stacks` of all threads, and ends who is to blame if it is to
+  /// restart.
+  void hung(const HangReport& report, std::string stacks);
+  /// A step was made after all.
+  void training_resumed(Duration silent_for);
+  /// 0: it is not running.
+  pid_t pid_of(int local_rank) const { return group_.pid_of(local_rank); }
+
   /// The job has ended: reports what has not been reported.
   void finish(int exit_status) { reporter_.finish(exit_status, end_.stopped_by); }
 
@@ -134,6 +143,8 @@ class LocalWorkers {
 
   void worker_started(int local_rank, const Result<pid_t>& pid);
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
+  void end_hung(int local_rank);
+  asio::awaitable<void> end_hung_later(RoundId of);
   void node_checked(const std::string& unfit);
   void notify_workers(int notice);
   bool may_be_repeated(int signal) const;

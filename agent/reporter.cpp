@@ -152,6 +152,13 @@ std::string read_last_line(FailureDetails details, const LastLines& last_lines) 
   return comparable_line(error_text(details));
 }
 
+/// Writes the stacks to the file, for the thread of the journal's disk. Yields the paragraph.
+std::string report_hang(HangReport report, const std::string& stacks) {
+  const auto written = overwrite_file(report.stacks, hang_paragraph(report) + "\n" + stacks);
+  if (!written) report.stacks.clear();
+  return hang_paragraph(report);
+}
+
 }  // namespace
 
 void Reporter::round_begins(const effects::StartWorkers& round, const std::string& interface) {
@@ -211,6 +218,19 @@ void Reporter::notice_came(int signal, std::optional<Duration> grace) {
       "told to stop by {}: the workers may save and end{}; a second signal ends them at once",
       signal_name(signal),
       grace ? fmt::format(", for {:.0f} s", to_seconds(*grace)) : ""));
+}
+
+void Reporter::hung(HangReport report, std::string stacks) {
+  HangReport without = report;
+  const auto& directory = from_.streams.directory();
+  if (!directory.empty()) {
+    report.stacks = directory / fmt::format("hang_{}.txt", wall_time(Clock::now()));
+  }
+  from_.journal.report_read(
+      [report = std::move(report), stacks = std::move(stacks)] {
+        return report.stacks.empty() ? hang_paragraph(report) : report_hang(report, stacks);
+      },
+      [without = std::move(without)] { return hang_paragraph(without); });
 }
 
 void Reporter::timer_expired(const FileTimerRequest& timer) {

@@ -6,6 +6,7 @@
 
 #include "agent/core/failure_report.hpp"
 #include "agent/core/file_timers.hpp"
+#include "agent/core/hang_report.hpp"
 #include "agent/core/launch_plan.hpp"
 #include "agent/core/round_end.hpp"
 #include "agent/core/supervisor.hpp"
@@ -64,6 +65,8 @@ class Reporter {
   /// A notice came by `signal`; none: the workers may take as long as Slurm lets them.
   void notice_came(int signal, std::optional<Duration> grace);
   void timer_expired(const FileTimerRequest& timer);
+  /// `stacks`: of all threads, for a file.
+  void hung(HangReport report, std::string stacks);
   /// `first_rank`: of this node.
   void wait_began(const Supervisor::Waits& wait, int first_rank);
   /// `is_signalled`: a signal has come to end the job.

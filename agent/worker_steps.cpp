@@ -1,5 +1,7 @@
 #include "agent/worker_steps.hpp"
 
+#include "agent/core/step_reports.hpp"
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -17,6 +19,10 @@ namespace {
 constexpr int kNodesOfSmallJob = 64;
 constexpr Duration kToldEvery = std::chrono::seconds(1);
 
+std::string path_of(const Descriptor& file) {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
+}
+
 /// Each number as a whole, though another process may be writing it.
 contract::StepSlot read_slot(const contract::StepSlot& from) {
   contract::StepSlot slot{};
@@ -30,6 +36,7 @@ contract::StepSlot read_slot(const contract::StepSlot& from) {
   slot.reported = read(from.reported);
   slot.busy_until = read(from.busy_until);
   slot.stack_signal = read(from.stack_signal);
+  slot.step_time = read(from.step_time);
   std::memcpy(slot.busy_with, from.busy_with, sizeof(slot.busy_with));
   return slot;
 }
@@ -43,10 +50,9 @@ std::int64_t slot_time() {
   return now.tv_sec * kSecond + now.tv_nsec;
 }
 
-void WorkerSteps::begin_round(int nodes) {
+void WorkerSteps::begin_round(int nodes, bool keeps_stacks) {
   forget();
   told_every_ = nodes > kNodesOfSmallJob ? kToldEvery : Duration();
-  meter_.begin_round();
   Descriptor file(::memfd_create("ddprun-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto size = static_cast<off_t>(workers_ * sizeof(contract::StepSlot));
   // A worker that made the file shorter would end this process.
@@ -58,7 +64,29 @@ void WorkerSteps::begin_round(int nodes) {
   if (mapped == MAP_FAILED) return;
   mapped_ = static_cast<contract::StepSlot*>(mapped);
   file_ = std::move(file);
-  path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), file_.get());
+  path_ = path_of(file_);
+  for (std::size_t i = 0; keeps_stacks && i < workers_; ++i) {
+    stacks_.emplace_back(::memfd_create("ddprun-stacks", MFD_CLOEXEC));
+  }
+}
+
+std::vector<StepReport> WorkerSteps::read() const {
+  return step_reports(slots(), slot_time());
+}
+
+std::string WorkerSteps::stack_path(int local_rank) const {
+  const auto i = static_cast<std::size_t>(local_rank);
+  return i < stacks_.size() && stacks_[i] ? path_of(stacks_[i]) : "";
+}
+
+std::string WorkerSteps::take_stacks(int local_rank) {
+  const auto i = static_cast<std::size_t>(local_rank);
+  if (i >= stacks_.size() || !stacks_[i]) return "";
+  std::string text(kStackBytesMax, '\0');
+  const ssize_t size = ::pread(stacks_[i].get(), text.data(), text.size(), 0);
+  text.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  if (::ftruncate(stacks_[i].get(), 0) != 0) return "";  // what comes next would stand behind it
+  return text;
 }
 
 std::vector<contract::StepSlot> WorkerSteps::slots() const {
@@ -85,6 +113,7 @@ void WorkerSteps::forget() {
   mapped_ = nullptr;
   file_.reset();
   path_.clear();
+  stacks_.clear();
 }
 
 }  // namespace ddprun

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "agent/core/step_meter.hpp"
 #include "base/descriptor.hpp"
 #include "base/time.hpp"
 #include "base/worker_contract.hpp"
@@ -27,8 +26,8 @@ class WorkerSteps {
   WorkerSteps(const WorkerSteps&) = delete;
   WorkerSteps& operator=(const WorkerSteps&) = delete;
 
-  /// `nodes`: of the job.
-  void begin_round(int nodes);
+  /// `nodes`: of the job. `keeps_stacks`: workers may write their stacks.
+  void begin_round(int nodes, bool keeps_stacks);
 
   /// The file for this round's workers; empty: the kernel supports no files in memory.
   const std::string& path() const { return path_; }
@@ -37,7 +36,13 @@ class WorkerSteps {
   std::vector<contract::StepSlot> slots() const;
 
   /// How far the workers are, for heartbeats and the status page.
-  std::vector<StepReport> read() { return meter_.read(slots(), slot_time()); }
+  std::vector<StepReport> read() const;
+
+  /// Where a worker writes its stacks; empty: there is no file.
+  std::string stack_path(int local_rank) const;
+  /// What it wrote since the last call, at most kStackBytesMax.
+  std::string take_stacks(int local_rank);
+  static constexpr std::size_t kStackBytesMax = std::size_t{1} << 20U;
 
   /// The same heartbeat, with how far they are; in a large job not in each.
   Heartbeat added_to(Heartbeat heartbeat);
@@ -50,8 +55,8 @@ class WorkerSteps {
   contract::StepSlot* mapped_ = nullptr;
   std::string path_;
   Duration told_every_{};
-  std::int64_t told_at_ = 0;  // slot_time()
-  StepMeter meter_;
+  std::int64_t told_at_ = 0;        // slot_time()
+  std::vector<Descriptor> stacks_;  // by local rank
 };
 
 }  // namespace ddprun

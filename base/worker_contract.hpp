@@ -69,8 +69,8 @@ struct StepSlot {
   std::int64_t reported;      // 1 + the last step number that the script has told; 0: none
   std::int64_t busy_until;    // when an announced pause is over; 0: none was announced
   std::int64_t stack_signal;  // at which `pid` writes its stacks to kStackFile; 0: it does not
-  std::int64_t unused;
-  char busy_with[64];  // what the pause is for: UTF-8, ends with a zero
+  std::int64_t step_time;     // the mean of the last steps, in ns; 0: not known
+  char busy_with[64];         // what the pause is for: UTF-8, ends with a zero
 };
 static_assert(sizeof(StepSlot) == 128);
 

@@ -4,6 +4,7 @@
 // of --hang-timeout; by default that is ten times the slowest of the last steps, and at least a
 // minute. Before the first steps of an attempt nothing is expected, nor in an announced pause.
 
+#include "agent/core/launch_plan.hpp"
 #include "base/time.hpp"
 #include "base/worker_contract.hpp"
 
@@ -12,13 +13,6 @@
 #include <span>
 
 namespace ddprun {
-
-/// --hang-timeout.
-struct HangPlan {
-  bool is_watched = true;         // not `off`
-  std::optional<Duration> limit;  // none: `auto`
-  bool restarts = false;          // --on-hang restart
-};
 
 class HangWatch {
  public:

@@ -167,6 +167,14 @@ struct NodeCheckPlan {
   Duration limit = std::chrono::seconds(60);  // a node whose check takes longer is unfit
 };
 
+/// --hang-timeout and --on-hang: when training is taken for hung (hang_watch.hpp), and what
+/// follows.
+struct HangPlan {
+  bool is_watched = true;                        // not `off`
+  std::optional<Duration> limit = std::nullopt;  // without a step; none: `auto`
+  bool restarts = false;                         // end the workers that hang
+};
+
 /// One node's part of a job. More than twelve members: each is something that a user may decide, or
 /// that this machine or Slurm has decided.
 struct LaunchPlan {
@@ -208,6 +216,7 @@ struct LaunchPlan {
   std::string rdzv_backend = "static";  // as torchrun's events name it
   bool has_file_timer = false;          // TORCHELASTIC_ENABLE_FILE_TIMER=1: workers may set timers
   MemoryLogPlan memory_log;
+  HangPlan hang;
 
   /// The name of the job among its nodes. Two steps may have the same run_id; they are one job only
   /// if they were told its number of nodes, and its endpoint.

@@ -13,11 +13,10 @@ int ProcessEnd::exit_status() const {
 
 std::string ProcessEnd::to_string() const {
   if (signal == 0) return fmt::format("exited with status {}", code);
-  return fmt::format(
-      "was ended by signal {} ({}{})",
-      signal,
-      signal_name(signal),
-      out_of_memory ? ", by the kernel: out of memory" : "");
+  const char* const why = out_of_memory ? ", by the kernel: out of memory"
+                          : hung        ? ", by ddprun: it hung"
+                                        : "";
+  return fmt::format("was ended by signal {} ({}{})", signal, signal_name(signal), why);
 }
 
 }  // namespace ddprun

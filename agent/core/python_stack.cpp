@@ -89,6 +89,10 @@ std::vector<PythonFrame> main_thread_of(std::string_view text) {
     if (frames.size() == kFramesMax) continue;
     if (auto frame = parse_frame(line)) frames.push_back(*std::move(frame));
   }
+  // What has run the script: texts of ours, and runpy.
+  const auto is_of_file = [](const PythonFrame& frame) { return !frame.file.starts_with('<'); };
+  const auto script = std::find_if(frames.rbegin(), frames.rend(), is_of_file);
+  if (script != frames.rend()) frames.erase(script.base(), frames.end());
   return frames;
 }
 

@@ -8,6 +8,7 @@
 #include "rendezvous/core/messages.hpp"
 
 #include <optional>
+#include <set>
 
 namespace ddprun {
 
@@ -16,6 +17,7 @@ struct RoundEnd {
   std::optional<FailureNews> unsaved;  // the same after a notice, when it is no failure of the job
   std::optional<StopRound> order;      // that ended the round
   int stopped_by = 0;                  // the first signal that came to end the job; 0: none
+  std::set<int> hung;                  // local ranks of the workers that we have ended for it
 
   /// Forgets all but the signal.
   void begin_round();

@@ -59,6 +59,7 @@ TEST(MessageJson, OptionalFieldsMayBeMissing) {
   hello.job = "j";
   for (const Message& message :
        {Message(hello),
+        Message(Heartbeat()),
         Message(WorkerNews()),
         Message(OfferRound()),
         Message(StopRound()),
@@ -74,7 +75,7 @@ TEST(MessageJson, AnyOtherFieldMustBeThere) {
     for (const auto& [name, value] : whole.items()) {
       auto without = whole;
       without.erase(name);
-      const bool optional = name == "failure" || name == "place" || name == "culprit" ||
+      const bool optional = name == "failure" || name == "place" || name == "culprit" || name == "steps" ||
                             (name == "instance" && std::holds_alternative<Refuse>(message));
       EXPECT_EQ(refusal(without.dump()).empty(), optional) << without.dump();
     }

@@ -94,7 +94,6 @@ inline std::vector<Message> sample_messages() {
           .trusts_replacement = true,
           .voter_state = sample_standing(),
           .awaits = {.bootstrap_leader = Incarnation{0xD9}, .bootstrapped_ms = 7}},
-      Heartbeat{.number = 17, .heard = 16},
       Heartbeat{
           .number = 18,
           .heard = 17,

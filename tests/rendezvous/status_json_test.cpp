@@ -44,7 +44,14 @@ JobStatus ended_job() {
   leader.group_rank = 0;
   leader.workers = {
       {.rank = 0, .local_rank = 0, .pid = 812, .state = Worker::State::kFailed},
-      {.rank = 1, .local_rank = 1, .pid = 813, .state = Worker::State::kStopped}};
+      {.rank = 1,
+       .local_rank = 1,
+       .pid = 813,
+       .state = Worker::State::kStopped,
+       .step = 1'200,
+       .step_time = 250ms,
+       .step_age = 1500ms,
+       .busy_with = "saving"}};
   Node spare = node_of("n1", "10.0.0.2:1");
   spare.state = Node::State::kSpare;
   spare.heartbeat_age = 250ms;
@@ -88,7 +95,8 @@ TEST(StatusJson, HasTheFieldsOfTheManual) {
       R"("exit_status":null,"nodes":[{"host":"n","address":"h:1","incarnation":"000000000000000f",)"
       R"("state":"waiting","is_leader":false,"group_rank":null,"heartbeat_age_s":null,)"
       R"("unfit":"",)"
-      R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running"}]}]})"
+      R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running",)"
+      R"("step":null,"step_time_s":null,"step_age_s":null,"busy_with":""}]}]})"
       "\n");
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <limits>
 #include <utility>
@@ -55,6 +56,24 @@ Result<void> leftover(const Given& given, Options& options) {
     return invalid_argument("expected kill, wait, keep, or wait=SECONDS with seconds above 0");
   }
   leftovers = {.mode = LeftoverMode::kWait, .limit = *limit};
+  return {};
+}
+
+Result<void> hang_timeout(const Given& given, Options& options) {
+  HangPlan& hang = options.plan.hang;
+  hang.is_watched = given.text != "off";
+  hang.limit.reset();
+  if (given.text == "off" || given.text == "auto") return {};
+  hang.limit = parse_seconds(given.text);
+  if (hang.limit && *hang.limit >= std::chrono::seconds(1)) return {};
+  return invalid_argument("expected auto, off, or seconds of at least 1");
+}
+
+Result<void> on_hang(const Given& given, Options& options) {
+  if (given.text != "report" && given.text != "restart") {
+    return invalid_argument("expected report or restart");
+  }
+  options.plan.hang.restarts = given.text == "restart";
   return {};
 }
 
@@ -124,6 +143,12 @@ constexpr std::array kFailureFlags = {
     Flag{kFailure, "leftover", 0, "kill|wait|wait=SECONDS|keep", "kill",
          "What to do with processes that workers left behind after exiting with 0: kill them, wait for them (default 600 s), or keep them running.",
          true, leftover},
+    Flag{kFailure, "hang-timeout", 0, "auto|SECONDS|off", "auto",
+         "Training hangs once no worker of a node has made an optimizer step for this long. auto: 10 times the slowest of the last steps, at least 60 s.",
+         true, hang_timeout},
+    Flag{kFailure, "on-hang", 0, "report|restart", "report",
+         "What to do when training hangs: report which rank hangs where, or also end that rank, so that the job restarts.",
+         true, on_hang},
     Flag{kFailure, "forward-signal", 0, "SIGNAL", "the one that came",
          "Signal sent to workers when SIGTERM, or in a Slurm step SIGUSR1 or SIGUSR2, tells the job to save and end.",
          true, forward_signal},

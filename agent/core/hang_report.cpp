@@ -1,0 +1,186 @@
+#include "agent/core/hang_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <ranges>
+
+namespace ddprun {
+namespace {
+
+constexpr std::size_t kFramesShown = 20;
+
+using Indices = std::vector<std::size_t>;
+
+Indices chosen(const std::vector<HungWorker>& workers, auto condition) {
+  Indices found;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (condition(workers[i])) found.push_back(i);
+  }
+  return found;
+}
+
+bool is_stopped(const HungWorker& worker) {
+  return worker.state == 'T' || worker.state == 't';
+}
+
+/// No signal ends its wait.
+bool is_uninterruptible(const HungWorker& worker) {
+  return worker.state == 'D';
+}
+
+/// All but the largest group of workers that do the same; empty: they all do, or no group is the
+/// largest.
+Indices minority(const std::vector<HungWorker>& workers, auto what_of) {
+  std::map<decltype(what_of(workers.front())), std::size_t> sizes;
+  for (const HungWorker& worker : workers) {
+    ++sizes[what_of(worker)];
+  }
+  const auto largest =
+      std::ranges::max_element(sizes, {}, [](const auto& group) { return group.second; });
+  const auto as_large = std::ranges::count_if(
+      sizes, [&largest](const auto& group) { return group.second == largest->second; });
+  if (as_large != 1) return {};
+  return chosen(
+      workers, [&](const HungWorker& worker) { return what_of(worker) != largest->first; });
+}
+
+/// "rank 3", "ranks 0, 1, 3".
+std::string ranks_text(const std::vector<const HungWorker*>& workers) {
+  std::vector<int> ranks;
+  for (const HungWorker* const worker : workers) {
+    ranks.push_back(worker->rank);
+  }
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+/// "wait in" for "waits in".
+std::string in_plural(std::string text) {
+  for (const auto& [one, many] :
+       {std::pair("waits ", "wait "),
+        std::pair("is ", "are "),
+        std::pair("has ", "have "),
+        std::pair("its ", "their ")}) {
+    if (text.starts_with(one)) return many + text.substr(std::string_view(one).size());
+  }
+  return text;
+}
+
+std::string kernel_text(const HungWorker& worker) {
+  if (is_stopped(worker) || is_uninterruptible(worker) || worker.pid == 0) return "";
+  if (worker.computes) return "; it computes";
+  if (worker.wait_channel.empty()) return "";
+  return fmt::format("; asleep in the kernel ({})", worker.wait_channel);
+}
+
+std::string culprit_text(const HungWorker& worker) {
+  std::string text = fmt::format(
+      "  rank {} (local rank {}, pid {}) {}, at step {}{}\n",
+      worker.rank,
+      worker.local_rank,
+      worker.pid,
+      worker.activity(),
+      worker.step,
+      kernel_text(worker));
+  for (std::size_t i = 0; i < std::min(worker.frames.size(), kFramesShown); ++i) {
+    const PythonFrame& frame = worker.frames[i];
+    text += fmt::format("    | {}, line {}, in {}\n", frame.file, frame.line, frame.function);
+  }
+  if (worker.frames.size() > kFramesShown) {
+    text += fmt::format("    | ... and {} more\n", worker.frames.size() - kFramesShown);
+  }
+  return text;
+}
+
+/// The others, those that do the same at the same step together.
+std::string others_text(const std::vector<HungWorker>& workers, const Indices& culprits) {
+  std::map<std::pair<std::string, std::int64_t>, std::vector<const HungWorker*>> groups;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (std::ranges::find(culprits, i) != culprits.end()) continue;
+    groups[{workers[i].activity(), workers[i].step}].push_back(&workers[i]);
+  }
+  std::string text;
+  for (const auto& [what, members] : groups) {
+    const auto& [activity, step] = what;
+    text += fmt::format(
+        "  {} {}, at step {}\n",
+        ranks_text(members),
+        members.size() == 1 ? activity : in_plural(activity),
+        step);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string HungWorker::activity() const {
+  if (pid == 0) return "has exited with status 0";
+  if (is_stopped(*this)) return "is stopped by a signal, such as SIGSTOP or a debugger's";
+  if (is_uninterruptible(*this)) {
+    return fmt::format(
+        "waits for a disk or a device inside the kernel{}, where no signal reaches it",
+        wait_channel.empty() ? "" : fmt::format(" ({})", wait_channel));
+  }
+  return activity_of(frames).to_string();
+}
+
+bool HungWorker::waits() const {
+  if (pid == 0 || is_stopped(*this) || is_uninterruptible(*this)) return false;
+  return activity_of(frames).kind == Activity::Kind::kCollective;
+}
+
+bool HangReport::is_elsewhere() const {
+  return has_others && std::ranges::all_of(workers, &HungWorker::waits);
+}
+
+std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers) {
+  if (workers.size() < 2) return chosen(workers, [](const HungWorker& /*one*/) { return true; });
+  const Indices not_waiting = chosen(workers, std::not_fn(&HungWorker::waits));
+  if (!not_waiting.empty() && not_waiting.size() < workers.size()) return not_waiting;
+  const Indices elsewhere =
+      minority(workers, [](const HungWorker& worker) { return worker.activity(); });
+  if (!elsewhere.empty()) return elsewhere;
+  return minority(workers, [](const HungWorker& worker) { return worker.step; });
+}
+
+std::string hang_paragraph(const HangReport& report) {
+  const Indices culprits = report.is_elsewhere() ? Indices() : culprits_of(report.workers);
+  std::string text = fmt::format(
+      "ddprun: {} hangs on {}: no worker of this node has made a step for {:.1f} s{}; attempt {}\n",
+      report.title,
+      report.host,
+      to_seconds(report.silent_for),
+      report.slowest == Duration()
+          ? ""
+          : fmt::format(" (the slowest of the last took {:.2g} s)", to_seconds(report.slowest)),
+      report.attempt);
+  for (const std::size_t culprit : culprits) {
+    text += culprit_text(report.workers[culprit]);
+  }
+  text += others_text(report.workers, culprits);
+  if (!report.stacks.empty())
+    text += fmt::format("  the stacks of all threads: {}\n", report.stacks);
+  if (report.is_elsewhere()) {
+    text += "  next: the node of the rank for which they wait reports what that one does\n";
+  } else if (!report.restarts) {
+    text += "  next: ddprun waits (--on-hang restart would restart the job)\n";
+  } else if (culprits.empty()) {
+    text += "  next: all workers of this node are ended, so that the job restarts\n";
+  } else {
+    std::vector<int> ranks;
+    for (const std::size_t culprit : culprits) {
+      ranks.push_back(report.workers[culprit].rank);
+    }
+    text += fmt::format(
+        "  next: rank{} {} {} ended, so that the job restarts\n",
+        ranks.size() == 1 ? "" : "s",
+        fmt::join(ranks, ", "),
+        ranks.size() == 1 ? "is" : "are");
+  }
+  return text;
+}
+
+}  // namespace ddprun
