@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <utility>
@@ -56,6 +55,11 @@ std::string wait_channel_text(pid_t pid) {
   return name == "?" || name == "0" ? "" : name;
 }
 
+/// Of NVIDIA or AMD.
+bool has_gpus() {
+  return ::access("/dev/nvidiactl", F_OK) == 0 || ::access("/dev/kfd", F_OK) == 0;
+}
+
 /// Whether a process is the worker, or belongs to it.
 bool is_of_worker(pid_t pid, pid_t worker) {
   return pid > 0 && (pid == worker || ::getsid(pid) == worker);
@@ -88,9 +92,8 @@ asio::awaitable<void> HangDetector::keep_time() {
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (re_armed) continue;
     const std::int64_t now = slot_time();
-    const Duration silent_for = watch_.silent_for(now);
     const HangWatch::Finding finding = watch_.look(steps_.slots(), now);
-    if (finding == HangWatch::Finding::kResumed) workers_.training_resumed(silent_for);
+    if (finding == HangWatch::Finding::kResumed) workers_.training_resumed();
     if (finding == HangWatch::Finding::kSilent) co_await examine();
     set_timer();
   }
@@ -114,8 +117,8 @@ asio::awaitable<void> HangDetector::examine() {
   for (std::size_t i = 0; i < now.size(); ++i) {
     HungWorker& worker = now[i].worker;
     if (worker.frames.empty()) worker.frames = before[i].worker.frames;
-    worker.computes = worker.frames != before[i].worker.frames ||
-                      now[i].cpu_ticks - before[i].cpu_ticks >= ticks_of_half;
+    worker.moves = worker.frames != before[i].worker.frames;
+    worker.computes = worker.moves || now[i].cpu_ticks - before[i].cpu_ticks >= ticks_of_half;
     const std::string& text = now[i].stacks.empty() ? before[i].stacks : now[i].stacks;
     stacks += fmt::format(
         "rank {} (local rank {}, pid {}) {}, at step {}\n{}\n",
@@ -131,17 +134,17 @@ asio::awaitable<void> HangDetector::examine() {
   if (round_.round != round) co_return;
   const std::int64_t at = slot_time();
   if (watch_.look(steps_.slots(), at) != HangWatch::Finding::kSilent) co_return;
-  const auto culprits = culprits_of(report.workers);
-  const bool computes = std::ranges::any_of(
-      culprits, [&report](std::size_t culprit) { return report.workers[culprit].computes; });
-  if (!watch_.judged(computes, at)) co_return;
+  report.has_others = round_.place.group_size > 1;
+  const auto judgement = report.is_elsewhere()         ? HangWatch::Judgement::kElsewhere
+                         : report.computes(has_gpus()) ? HangWatch::Judgement::kComputes
+                                                       : HangWatch::Judgement::kHangs;
+  if (!watch_.judged(judgement, at)) co_return;
   report.title = plan_.command.title;
   report.host = host_name();
   report.attempt = round_.progress.attempt;
   report.silent_for = watch_.silent_for(at);
   report.slowest = watch_.slowest();
   report.restarts = plan_.hang.restarts;
-  report.has_others = round_.place.group_size > 1;
   workers_.hung(report, std::move(stacks));
 }
 

@@ -5,15 +5,11 @@
 #include "base/log.hpp"
 #include "base/worker_contract.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <csignal>
 
 namespace ddprun {
 namespace {
-
-constexpr Duration kHangElsewherePatience = std::chrono::seconds(10);
 
 SupervisorPolicy policy_of(const LaunchPlan& plan) {
   SupervisorPolicy policy;
@@ -186,8 +182,7 @@ void LocalWorkers::hung(const HangReport& report, std::string stacks) {
   found.text = hang_paragraph(report);
   dependencies_.journal.record(found);
   reporter_.hung(report, std::move(stacks));
-  if (!report.restarts) return;
-  if (report.is_elsewhere()) return dependencies_.tasks.spawn(end_hung_later(place_.round.round));
+  if (!report.restarts || report.is_elsewhere()) return;
   const auto culprits = culprits_of(report.workers);
   for (const HungWorker& worker : report.workers) {
     const auto i = static_cast<std::size_t>(&worker - report.workers.data());
@@ -202,18 +197,9 @@ void LocalWorkers::end_hung(int local_rank) {
   group_.send(local_rank, SIGKILL);
 }
 
-/// The node of the rank that hangs ends it. If no node sees it, a rank has to go.
-asio::awaitable<void> LocalWorkers::end_hung_later(RoundId of) {
-  Timer later(co_await asio::this_coro::executor, Clock::now() + kHangElsewherePatience);
-  co_await later.async_wait(kTuple);
-  if (place_.round.round == of && !end_.order && !end_.failure) end_hung(0);
-}
-
-void LocalWorkers::training_resumed(Duration silent_for) {
-  JournalEntry resumed = entry("hang_over");
-  resumed.text = fmt::format("after {:.1f} s without a step", to_seconds(silent_for));
-  dependencies_.journal.record(resumed);
-  dependencies_.journal.report(fmt::format("training goes on, {}", resumed.text));
+void LocalWorkers::training_resumed() {
+  dependencies_.journal.record(entry("hang_over"));
+  dependencies_.journal.report("training goes on: a step was made after all");
 }
 
 void LocalWorkers::feed(const Supervisor::Event& event) {

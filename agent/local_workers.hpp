@@ -103,7 +103,7 @@ class LocalWorkers {
   /// restart.
   void hung(const HangReport& report, std::string stacks);
   /// A step was made after all.
-  void training_resumed(Duration silent_for);
+  void training_resumed();
   /// 0: it is not running.
   pid_t pid_of(int local_rank) const { return group_.pid_of(local_rank); }
 
@@ -144,7 +144,6 @@ class LocalWorkers {
   void worker_started(int local_rank, const Result<pid_t>& pid);
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
   void end_hung(int local_rank);
-  asio::awaitable<void> end_hung_later(RoundId of);
   void node_checked(const std::string& unfit);
   void notify_workers(int notice);
   bool may_be_repeated(int signal) const;

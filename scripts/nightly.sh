@@ -21,6 +21,7 @@
 #   kills snapshots training_cuts kit     killed processes, torn snapshots, interrupted trainings, all jobs
 #   examples                              the checks of check_gpu.sh, on the CPU
 #   packages                              the Python wheel and the Debian package, in bare systems: Debian 11 and 12
+#   hangs                                 who is named when training hangs, and an hour in which nothing does
 #   frameworks                            small examples of Accelerate, Lightning and transformers, from PyPI
 #   newest_torch                          Python scripts under torchrun and ddprun, with PyPI's newest torch
 #   unit                                  the unit tests, optimised; two of them with more repeats
@@ -35,7 +36,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 all=(sim mutants failover false_alarm nodes ranks names culprit return cuts pods one_blow suspend second_job started_again
   stalled_disk chaos faults proxy fuzz
-  terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages frameworks newest_torch unit)
+  terminals unkind notice requeue templates kills snapshots training_cuts kit examples packages hangs frameworks newest_torch unit)
 
 case "${1:-}" in
   -h | --help) show_help ;;
@@ -68,6 +69,14 @@ newest_torch() {
   PYTHON_EXEC="$python" GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=1 "$python" "$nodes/nodes_test.py" "${programs[@]}" \
     --round-worker "$nodes/scripts/ddp_until_told.py" -k others_go_on -k was_frozen
   "$python" "$nodes/elastic_test.py" "${with_trainer[@]}"
+}
+
+# In the hour, the steps jitter tenfold, and nobody announces a pause.
+try_hangs() {
+  "$python" -B "$tests/python/progress_test.py" "${programs[@]}" --ddpctl "$bin/ddpctl" --python "$python" --times 20 Hangs
+  PYTHON_EXEC="$python" "$bin/ddprun" --standalone --nproc-per-node 2 --preload auto \
+    "$tests/python/scripts/jitter.py" 3600 2>&1 | tee "$out/jitter.txt"
+  ! grep 'hangs on' "$out/jitter.txt"
 }
 
 # In an environment that sees ddptrain's version of torch.
@@ -169,6 +178,7 @@ drill() {
       DDPTRAIN="$bin/ddptrain" DDPRUN="$bin/ddprun" "$python" "$tests/parity/gpu_check.py" --device cpu
       ;;
     packages) try_packages ;;
+    hangs) try_hangs ;;
     frameworks) try_frameworks ;;
     newest_torch) newest_torch ;;
     unit)

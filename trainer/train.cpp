@@ -28,6 +28,7 @@
 #include "trainer/run_report.hpp"
 #include "trainer/sampler.hpp"
 #include "trainer/snapshots.hpp"
+#include "trainer/step_counter.hpp"
 #include "trainer/stepper.hpp"
 #include "trainer/stop_agreement.hpp"
 #include "trainer/training_data.hpp"
@@ -40,6 +41,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -57,6 +59,7 @@ constexpr char kNoCompiler[] =
     "steps, give --amp bf16, and on GPUs --tf32 and --cudnn-benchmark\n";
 constexpr double kTera = 1e12;
 constexpr double kPercent = 100;
+constexpr auto kLongestPause = std::chrono::minutes(30);  // of an evaluation or a snapshot
 // Number of -v flags:
 constexpr int kTellsPhases = 2;
 constexpr int kTellsRanks = 3;
@@ -159,6 +162,7 @@ class Training {
   bool is_best_ = false;                       // at this moment, after an epoch
   std::optional<Evaluation> last_evaluation_;  // with the weights of this moment
   TrainPosition at_;
+  StepCounter steps_ = StepCounter::open();
   // Counted, because batches at another world size had another number of samples.
   std::int64_t batches_of_epoch_ = 0;
 
@@ -451,6 +455,7 @@ Result<void> Training::train_step(Feeder& feeder, std::int64_t batches_left) {
   // ----------------------------------------------------------------------------------------------
   end_phase(&PhaseTimes::optimizer_s);
   ++at_.progress.step;
+  steps_.count(at_.progress.step);
   at_.batches += passes;
   at_.sums.add(sums);
   at_.extras[kSamplesOfRun] += sums.samples * place_.world;
@@ -660,6 +665,7 @@ Result<void> Training::save(bool is_last) {
   if (!device_.place().is_cpu()) {
     at_.extras[kGeneratorOffset] = static_cast<double>(device_generator().get_offset());
   }
+  const auto pause = steps_.busy("saving", kLongestPause);
   if (drill_.fills_disk(at_.progress.step)) snapshots_->fill_disk();
   auto saved = snapshots_->save(at_, trained());
   if (saved && is_last) saved = snapshots_->finish();
@@ -721,6 +727,7 @@ Result<void> Training::end_epoch(double samples_before) {
 
 /// Sets last_evaluation_, or is_stopped_ if a notice came meanwhile.
 Result<void> Training::evaluate() {
+  const auto pause = steps_.busy("evaluating", kLongestPause);
   const auto evaluated = evaluator_->run(*stop_);
   if (!evaluated) return evaluated.error();
   last_evaluation_ = *evaluated;

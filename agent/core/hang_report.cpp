@@ -70,7 +70,7 @@ std::string in_plural(std::string text) {
 }
 
 std::string kernel_text(const HungWorker& worker) {
-  if (is_stopped(worker) || is_uninterruptible(worker) || worker.pid == 0) return "";
+  if (is_stopped(worker) || is_uninterruptible(worker) || worker.frames.empty()) return "";
   if (worker.computes) return "; it computes";
   if (worker.wait_channel.empty()) return "";
   return fmt::format("; asleep in the kernel ({})", worker.wait_channel);
@@ -124,7 +124,10 @@ std::string HungWorker::activity() const {
         "waits for a disk or a device inside the kernel{}, where no signal reaches it",
         wait_channel.empty() ? "" : fmt::format(" ({})", wait_channel));
   }
-  return activity_of(frames).to_string();
+  if (!frames.empty()) return activity_of(frames).to_string();
+  if (computes) return "computes; its stack is not known";
+  if (wait_channel.empty()) return "is asleep; its stack is not known";
+  return fmt::format("is asleep in the kernel ({}); its stack is not known", wait_channel);
 }
 
 bool HungWorker::waits() const {
@@ -133,7 +136,15 @@ bool HungWorker::waits() const {
 }
 
 bool HangReport::is_elsewhere() const {
-  return has_others && std::ranges::all_of(workers, &HungWorker::waits);
+  const bool all_wait = std::ranges::all_of(workers, &HungWorker::waits);
+  return has_others && (all_wait || culprits_of(workers).empty());
+}
+
+bool HangReport::computes(bool waits_may_spin) const {
+  const bool any_waits = std::ranges::any_of(workers, &HungWorker::waits);
+  return std::ranges::any_of(workers, [&](const HungWorker& worker) {
+    return !worker.waits() && (any_waits || !waits_may_spin ? worker.computes : worker.moves);
+  });
 }
 
 std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers) {
@@ -164,7 +175,9 @@ std::string hang_paragraph(const HangReport& report) {
   if (!report.stacks.empty())
     text += fmt::format("  the stacks of all threads: {}\n", report.stacks);
   if (report.is_elsewhere()) {
-    text += "  next: the node of the rank for which they wait reports what that one does\n";
+    text +=
+        "  next: ddprun waits; the rank that hangs is on another node, which reports what it "
+        "does\n";
   } else if (!report.restarts) {
     text += "  next: ddprun waits (--on-hang restart would restart the job)\n";
   } else if (culprits.empty()) {

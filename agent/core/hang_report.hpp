@@ -21,7 +21,8 @@ struct HungWorker {
   std::string wait_channel;  // the kernel's function that it waits in; empty: not known
   std::vector<PythonFrame>
       frames;             // of its main thread, the innermost call first; empty: not known
-  bool computes = false;  // it used the CPU, or moved, while it was looked at
+  bool moves = false;     // its stack changed while it was looked at
+  bool computes = false;  // the same, or it used the CPU
 
   /// What it does, for people: "waits in all_reduce (train.py:31)".
   std::string activity() const;
@@ -40,8 +41,13 @@ struct HangReport {
   bool restarts = false;
   bool has_others = false;  // the job has other nodes
 
-  /// All workers of this node wait for other ranks, so the one that hangs is on another node.
+  /// All workers of this node wait for other ranks, or do the same, so the one that hangs is on
+  /// another node.
   bool is_elsewhere() const;
+
+  /// A worker that does not wait computes, so that it may be evaluating. `waits_may_spin`: so may
+  /// one that waits for a GPU, and only one that moves counts if none is seen to wait.
+  bool computes(bool waits_may_spin) const;
 };
 
 /// Indices of the workers that do not do what the others do. Those that wait for other ranks are

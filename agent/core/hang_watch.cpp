@@ -56,9 +56,11 @@ HangWatch::Finding HangWatch::look(std::span<const contract::StepSlot> slots, st
   return Finding::kSilent;
 }
 
-bool HangWatch::judged(bool computes, std::int64_t now) {
+bool HangWatch::judged(Judgement judgement, std::int64_t now) {
   due_ = now + limit();
-  if (!plan_.limit && computes && waited_ < kPatience) {
+  const bool may_go_on =
+      judgement == Judgement::kElsewhere || (judgement == Judgement::kComputes && !plan_.limit);
+  if (may_go_on && waited_ < kPatience) {
     ++waited_;
     return false;
   }

@@ -18,7 +18,7 @@ class HangWatch {
  public:
   static constexpr Duration kLeast = std::chrono::seconds(60);  // `auto` waits no less
   static constexpr int kTimesSlowest = 10;
-  /// How often `auto` waits once more for workers that compute.
+  /// How often it waits once more for what may go on by itself.
   static constexpr int kPatience = 9;
 
   explicit HangWatch(HangPlan plan) : plan_(plan) {}
@@ -35,9 +35,14 @@ class HangWatch {
   /// are those of the slots, in nanoseconds.
   Finding look(std::span<const contract::StepSlot> slots, std::int64_t now);
 
-  /// `computes`: a worker that keeps the others waiting computes, so it may be evaluating. Yields
-  /// whether they are taken for hung.
-  bool judged(bool computes, std::int64_t now);
+  enum class Judgement : std::uint8_t {
+    kHangs,
+    kComputes,   // a worker that does not wait computes, so it may be evaluating: for `auto` only
+    kElsewhere,  // all wait for another node, which may have announced a pause
+  };
+
+  /// What the workers do. Yields whether they are taken for hung.
+  bool judged(Judgement judgement, std::int64_t now);
 
   /// When to look again; none: never, or once it is judged.
   std::optional<std::int64_t> due() const { return due_; }

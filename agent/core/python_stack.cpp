@@ -125,7 +125,7 @@ std::string Activity::to_string() const {
                              : fmt::format(" ({})", where);
   switch (kind) {
     case Kind::kUnknown:
-      return "its stack is not known";
+      return "is somewhere";
     case Kind::kCollective:
       return fmt::format("waits in {}{}", what, at);
     case Kind::kData:

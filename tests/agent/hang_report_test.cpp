@@ -88,6 +88,19 @@ TEST(HangReport, NamesTheRankThatIsStoppedOrHasEnded) {
   EXPECT_THAT(culprits_of(workers), ElementsAre(1));
 }
 
+// As ddptrain's, which is no Python.
+TEST(HangReport, TellsWorkersWithoutAStackApartByWhatTheyWaitForInTheKernel) {
+  auto workers = workers_in({{}, {}, {}});
+  for (HungWorker& worker : workers) {
+    worker.wait_channel = "futex_do_wait";
+  }
+  EXPECT_THAT(culprits_of(workers), IsEmpty());
+  workers[1].wait_channel = "wait_for_partner";
+  EXPECT_THAT(culprits_of(workers), ElementsAre(1));
+  EXPECT_EQ(
+      workers[1].activity(), "is asleep in the kernel (wait_for_partner); its stack is not known");
+}
+
 TEST(HangReport, NamesNobodyIfAllDoTheSame) {
   EXPECT_THAT(culprits_of(workers_in({kReduce, kReduce})), IsEmpty());
   EXPECT_THAT(culprits_of(workers_in({kLoad, kLoad})), IsEmpty());
@@ -100,9 +113,27 @@ TEST(HangReport, LooksForTheCulpritOnAnotherNodeIfAllOfThisOneWait) {
   report.has_others = true;
   report.workers = workers_in({kReduce, kReduce});
   EXPECT_TRUE(report.is_elsewhere());
-  EXPECT_THAT(hang_paragraph(report), EndsWith("reports what that one does\n"));
+  EXPECT_THAT(hang_paragraph(report), EndsWith("another node, which reports what it does\n"));
   report.workers = workers_in({kReduce, kLoad});
   EXPECT_FALSE(report.is_elsewhere());
+  report.workers = workers_in({kLoad, kLoad});  // as with NCCL: loss.item()
+  EXPECT_TRUE(report.is_elsewhere());
+}
+
+TEST(HangReport, SaysWhetherAWorkerThatDoesNotWaitComputes) {
+  HangReport report;
+  report.workers = workers_in({kReduce, kReduce});
+  report.workers[0].computes = true;  // Gloo may spin
+  EXPECT_FALSE(report.computes(false));
+  report.workers = workers_in({kReduce, kLoad});
+  report.workers[1].computes = true;
+  EXPECT_TRUE(report.computes(true));
+  report.workers = workers_in({kLoad, kLoad});
+  report.workers[1].computes = true;
+  EXPECT_TRUE(report.computes(false));
+  EXPECT_FALSE(report.computes(true));
+  report.workers[1].moves = true;
+  EXPECT_TRUE(report.computes(true));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST_F(Watch, WaitsUntilAnAnnouncedPauseOfAnyWorkerIsOver) {
 TEST_F(Watch, ReportsAHangOnceAndThatItIsOver) {
   begin({.limit = 3s});
   EXPECT_EQ(at(105, {slot(9, 102)}), Finding::kSilent);
-  EXPECT_TRUE(watch_.judged(true, 105 * kSecond));
+  EXPECT_TRUE(watch_.judged(HangWatch::Judgement::kComputes, 105 * kSecond));
   EXPECT_EQ(at(200, {slot(9, 102)}), Finding::kNothing);
   EXPECT_EQ(at(201, {slot(10, 201)}), Finding::kResumed);
   EXPECT_EQ(at(204, {slot(10, 201)}), Finding::kSilent);
@@ -87,12 +87,20 @@ TEST_F(Watch, IsPatientWithOneThatComputesIfItChoosesTheLimitItself) {
   for (;; ++waits) {
     now += 60;
     ASSERT_EQ(at(now, {slot(5, 109, 1)}), Finding::kSilent);
-    if (watch_.judged(true, now * kSecond)) break;
+    if (watch_.judged(HangWatch::Judgement::kComputes, now * kSecond)) break;
   }
   EXPECT_EQ(waits, HangWatch::kPatience);
   begin({});
   EXPECT_EQ(at(169, {slot(5, 109, 1)}), Finding::kSilent);
-  EXPECT_TRUE(watch_.judged(false, 169 * kSecond));
+  EXPECT_TRUE(watch_.judged(HangWatch::Judgement::kHangs, 169 * kSecond));
+}
+
+TEST_F(Watch, IsPatientIfAllWaitForAnotherNodeWhichMayHaveAnnouncedAPause) {
+  begin({.limit = 3s});
+  EXPECT_EQ(at(105, {slot(9, 102)}), Finding::kSilent);
+  EXPECT_FALSE(watch_.judged(HangWatch::Judgement::kElsewhere, 105 * kSecond));
+  EXPECT_EQ(at(107, {slot(9, 102)}), Finding::kNothing);
+  EXPECT_EQ(at(108, {slot(9, 102)}), Finding::kSilent);
 }
 
 TEST_F(Watch, ForgetsARoundThatHasEnded) {

@@ -29,7 +29,7 @@ SLOT_BYTES = 128
 STACKS = 62
 
 # The slot as docs/worker_contract.md has it, spelled again: the test is not to follow a mistake of the package.
-Slot = collections.namedtuple("Slot", "pid steps stepped_at slowest reported busy_until stack_signal unused text")
+Slot = collections.namedtuple("Slot", "pid steps stepped_at slowest reported busy_until stack_signal step_time text")
 FORMAT = "=8q64s"
 
 TRAIN = """

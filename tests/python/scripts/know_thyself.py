@@ -16,7 +16,8 @@ def links():
             link = os.readlink("/proc/self/fd/" + number)
         except OSError:  # that of the listing
             continue
-        if not link.startswith("/proc/"):
+        # Where an executed worker counts its steps if the package is installed, as a forked one always does.
+        if not link.startswith(("/proc/", "/memfd:ddprun-")):
             link = os.path.basename(link) if link.endswith(".log") else re.sub(r"\d{3,}", "N", link)
             found[number] = link, os.get_inheritable(int(number))
     return found
@@ -39,6 +40,7 @@ def of_process():
         "cmdline", "comm", "limits", "cgroup", "oom_score_adj", "autogroup") if os.path.exists("/proc/self/" + name)}
     text["autogroup"] = text.get("autogroup", "").partition("nice")[2]  # each session has its own
     status = dict(line.split(":\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\t" in line)
+    status["SigCgt"] = f"{int(status['SigCgt'], 16) & ~(1 << 61):016x}"  # the same: at signal 62 it writes its stacks
     # After a fork, numpy's OpenBLAS starts its threads when they have work.
     kept = (*(["Threads"] if "torch" not in sys.argv else []), "SigPnd", "ShdPnd", "SigBlk", "SigIgn", "SigCgt", "Cpus_allowed", "Mems_allowed", "Uid", "Gid",
             "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "TracerPid", "Umask")
@@ -51,7 +53,8 @@ def of_process():
 
 
 def of_environment():
-    random_ones = ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_NOTICE_FILE", "KNOWN")
+    random_ones = ("TORCHELASTIC_RUN_ID", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "DDPRUN_NOTICE_FILE", "DDPRUN_STEP_FILE",
+                   "DDPRUN_STACK_FILE", "KNOWN")
     shown = open("/proc/self/environ", errors="surrogateescape").read().split("\0")[:-1]
     return {"os": {name: value for name, value in os.environ.items() if name not in random_ones},
             "shown": sorted(one for one in shown if one.partition("=")[0] not in random_ones)}
