@@ -43,7 +43,7 @@ class Roster {
     kReady,
   };
 
-  /// A node that has joined since this one leads.
+  /// A node that has joined since this one leads. More than twelve members: so much is known of it.
   struct Node {
     NodeInfo info;
     std::optional<Link> link;               // none: its connection ended; it may call again

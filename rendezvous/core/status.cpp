@@ -24,9 +24,9 @@ void fields(auto& visit, Is<JobStatus::Worker> auto& worker) {
   visit("local_rank", worker.local_rank, kInt);
   visit("pid", worker.pid, kInt);
   visit("state", worker.state, kProcessStates);
-  visit.nullable("step", worker.step, kInt64);
-  visit.nullable("step_time_s", worker.step_time, Seconds());
-  visit.nullable("step_age_s", worker.step_age, Seconds());
+  visit("step", worker.step, kInt64);
+  visit("step_time_s", worker.step_time, Seconds());
+  visit("step_age_s", worker.step_age, Seconds());
   visit("busy_with", worker.busy_with, kAny);
 }
 

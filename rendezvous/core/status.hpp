@@ -35,7 +35,7 @@ struct JobStatus {
     std::optional<std::int64_t> step = std::nullopt;   // it has made, or told; none: it counts none
     std::optional<Duration> step_time = std::nullopt;  // of one, lately
     std::optional<Duration> step_age = std::nullopt;   // since the last one, when its node told
-    std::string busy_with = {};                        // a pause that it has announced; empty: none
+    std::optional<std::string> busy_with = std::nullopt;  // a pause that it has announced
 
     bool operator==(const Worker&) const = default;
   };

@@ -90,7 +90,7 @@ class Progress(Case):
         steps = [None]
         while time.monotonic() < until and (len(steps) != 2 or None in steps or min(steps) < 20):
             workers = self.workers()
-            steps = [worker["step"] for worker in workers] or [None]
+            steps = [worker.get("step") for worker in workers] or [None]
         self.assertEqual(2, len(steps), self.err.read_text())
         self.assertGreaterEqual(min(steps), 20)
         for worker in workers:

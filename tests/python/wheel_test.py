@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import textwrap
 import time
 import unittest
 import zipfile
@@ -104,6 +105,26 @@ class Installed(unittest.TestCase):
                 self.assertEqual(as_program.returncode, as_module.returncode)
                 if arguments[0] != "--standalone":  # where times and process IDs differ
                     self.assertEqual((as_program.stdout, as_program.stderr), (as_module.stdout, as_module.stderr))
+
+    def test_counts_the_steps_of_a_script_that_does_not_know_of_it(self):
+        script = """
+            import os, struct, torch
+            weight = torch.nn.Parameter(torch.ones(1))
+            optimizer = torch.optim.SGD([weight], lr=0.1)
+            for _ in range(3):
+                weight.sum().backward()
+                optimizer.step()
+            slots = open(os.environ["DDPRUN_STEP_FILE"], "rb").read()
+            pid, steps = struct.unpack_from("=2q", slots, 128 * int(os.environ["DDPRUN_STEP_SLOT"]))
+            print(pid == os.getpid(), steps)
+            """
+        with tempfile.TemporaryDirectory(prefix="ddprun_test_") as directory:
+            path = pathlib.Path(directory, "train.py")
+            path.write_text(textwrap.dedent(script))
+            ended = run([self.environment.ddprun, "--standalone", "--nproc-per-node", "2", str(path)])
+            self.assertEqual((0, "True 3\nTrue 3\n"), (ended.returncode, ended.stdout), ended.stderr)
+            alone = run([self.environment.python, "-c", "import sys; print('ddprun' in sys.modules)"])
+            self.assertEqual("False\n", alone.stdout)
 
     def test_brings_ddpctl_which_finds_the_libraries_of_the_machine(self):
         """OpenSSL for the checksum, libarchive for the archive."""

@@ -75,7 +75,8 @@ TEST(MessageJson, AnyOtherFieldMustBeThere) {
     for (const auto& [name, value] : whole.items()) {
       auto without = whole;
       without.erase(name);
-      const bool optional = name == "failure" || name == "place" || name == "culprit" || name == "steps" ||
+      const bool optional = name == "failure" || name == "place" || name == "culprit" ||
+                            name == "steps" ||
                             (name == "instance" && std::holds_alternative<Refuse>(message));
       EXPECT_EQ(refusal(without.dump()).empty(), optional) << without.dump();
     }

@@ -95,8 +95,7 @@ TEST(StatusJson, HasTheFieldsOfTheManual) {
       R"("exit_status":null,"nodes":[{"host":"n","address":"h:1","incarnation":"000000000000000f",)"
       R"("state":"waiting","is_leader":false,"group_rank":null,"heartbeat_age_s":null,)"
       R"("unfit":"",)"
-      R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running",)"
-      R"("step":null,"step_time_s":null,"step_age_s":null,"busy_with":""}]}]})"
+      R"("workers":[{"rank":0,"local_rank":0,"pid":0,"state":"running"}]}]})"
       "\n");
 }
 

@@ -33,7 +33,7 @@ std::string_view name_in(const std::array<std::string_view, Size>& names, auto s
 std::string workers_of(const Node& node) {
   std::string text;
   for (const Worker& worker : node.workers) {
-    const std::string busy = worker.busy_with.empty() ? "" : " " + printable(worker.busy_with);
+    const std::string busy = worker.busy_with ? " " + printable(*worker.busy_with) : "";
     text += fmt::format(
         "{}{}:{}{}{}",
         text.empty() ? "" : ", ",
