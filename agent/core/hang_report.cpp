@@ -51,6 +51,7 @@ Indices minority(const std::vector<HungWorker>& workers, auto what_of) {
 /// "rank 3", "ranks 0, 1, 3".
 std::string ranks_text(const std::vector<const HungWorker*>& workers) {
   std::vector<int> ranks;
+  ranks.reserve(workers.size());
   for (const HungWorker* const worker : workers) {
     ranks.push_back(worker->rank);
   }
@@ -149,10 +150,9 @@ bool HangReport::computes(bool waits_may_spin) const {
 
 std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers) {
   if (workers.size() < 2) return chosen(workers, [](const HungWorker& /*one*/) { return true; });
-  const Indices not_waiting = chosen(workers, std::not_fn(&HungWorker::waits));
+  Indices not_waiting = chosen(workers, std::not_fn(&HungWorker::waits));
   if (!not_waiting.empty() && not_waiting.size() < workers.size()) return not_waiting;
-  const Indices elsewhere =
-      minority(workers, [](const HungWorker& worker) { return worker.activity(); });
+  Indices elsewhere = minority(workers, [](const HungWorker& worker) { return worker.activity(); });
   if (!elsewhere.empty()) return elsewhere;
   return minority(workers, [](const HungWorker& worker) { return worker.step; });
 }

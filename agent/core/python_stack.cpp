@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <ranges>
 
 namespace ddprun {
 namespace {
@@ -91,8 +92,8 @@ std::vector<PythonFrame> main_thread_of(std::string_view text) {
   }
   // What has run the script: texts of ours, and runpy.
   const auto is_of_file = [](const PythonFrame& frame) { return !frame.file.starts_with('<'); };
-  const auto script = std::find_if(frames.rbegin(), frames.rend(), is_of_file);
-  if (script != frames.rend()) frames.erase(script.base(), frames.end());
+  const auto outermost = std::ranges::find_if(frames | std::views::reverse, is_of_file);
+  if (outermost != frames.rend()) frames.erase(outermost.base(), frames.end());
   return frames;
 }
 

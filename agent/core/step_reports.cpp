@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include <string.h>
 
@@ -33,8 +34,8 @@ std::vector<StepReport> step_reports(
     report.step_time = Duration(std::clamp<std::int64_t>(slot.step_time, 0, kLongest));
     if (at != 0) report.age = Duration(std::min(now_ns - at, kLongest));
     if (is_busy) {
-      report.busy_with.assign(slot.busy_with, ::strnlen(slot.busy_with, sizeof(slot.busy_with)));
-      if (report.busy_with.empty()) report.busy_with = "busy";
+      const std::size_t size = ::strnlen(slot.busy_with, sizeof(slot.busy_with));
+      report.busy_with = size == 0 ? "busy" : std::string(slot.busy_with, size);
     }
   }
   return reports;

@@ -55,7 +55,7 @@ void add_steps(const std::vector<StepReport>& steps, std::vector<Worker>& worker
     worker->step = step.step;
     if (step.step_time > Duration()) worker->step_time = step.step_time;
     worker->step_age = step.age;
-    if (!step.busy_with.empty()) worker->busy_with = step.busy_with;
+    worker->busy_with = step.busy_with;
   }
 }
 

@@ -105,10 +105,10 @@ struct Hello {
 /// How far a worker is, for people. One that has made no step has none.
 struct StepReport {
   int local_rank = 0;
-  std::int64_t step = 0;       // made in this attempt, or the number that the script has told
-  Duration step_time{};        // how long one took, lately; 0: not known
-  Duration age{};              // since the last one
-  std::string busy_with = {};  // an announced pause; empty: none
+  std::int64_t step = 0;  // made in this attempt, or the number that the script has told
+  Duration step_time{};   // how long one took, lately; 0: not known
+  Duration age{};         // since the last one
+  std::optional<std::string> busy_with = std::nullopt;  // an announced pause
 
   bool operator==(const StepReport&) const = default;
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
 
 namespace ddprun {
 namespace {
@@ -54,7 +55,7 @@ TEST(StepReports, HaveNothingThatCannotBe) {
   EXPECT_EQ(high[0].age, 0s);
   EXPECT_EQ(high[0].step, 1'000'000'000'000'000);
   EXPECT_EQ(high[0].step_time, 24h * 365);
-  EXPECT_EQ(high[0].busy_with.size(), sizeof(wild.busy_with));
+  EXPECT_EQ(high[0].busy_with, std::string(sizeof(wild.busy_with), '\x7F'));
   std::memset(&wild, 0x80, sizeof(wild));
   EXPECT_THAT(step_reports(std::vector{wild}, 50 * kSecond), IsEmpty());
 }

@@ -58,8 +58,8 @@ std::string steps_of(const Node& node) {
   auto counting = node.workers | std::views::filter(counts_steps);
   if (counting.begin() != counting.end()) {
     const auto [behind, ahead] = std::ranges::minmax(counting, {}, &Worker::step);
-    step = fmt::to_string(*behind.step);
-    if (ahead.step != behind.step) step += fmt::format("-{}", *ahead.step);
+    step = fmt::to_string(behind.step.value_or(0));
+    if (ahead.step != behind.step) step += fmt::format("-{}", ahead.step.value_or(0));
     const Worker slowest = std::ranges::max(counting, {}, &Worker::step_time);
     if (slowest.step_time) pace = fmt::format("{:.3g}", 1 / to_seconds(*slowest.step_time));
     const Worker last = std::ranges::min(counting, {}, &Worker::step_age);
