@@ -25,6 +25,7 @@ using namespace std::chrono_literals;
 // Together less than the second within which a hang is to be reported.
 constexpr auto kUntilStacksAreWritten = 250ms;
 constexpr auto kBetweenGlances = 250ms;
+constexpr auto kLate = 1s;
 constexpr std::size_t kStatBytesMax = 4'096;
 
 struct Usage {
@@ -92,6 +93,12 @@ asio::awaitable<void> HangDetector::keep_time() {
     const auto [re_armed] = co_await timer_.async_wait(kTuple);
     if (re_armed) continue;
     const std::int64_t now = slot_time();
+    // This process was stopped, and so were the workers.
+    if (Clock::now() - timer_.expiry() > kLate) {
+      watch_.excuse(now);
+      set_timer();
+      continue;
+    }
     const HangWatch::Finding finding = watch_.look(steps_.slots(), now);
     if (finding == HangWatch::Finding::kResumed) workers_.training_resumed();
     if (finding == HangWatch::Finding::kSilent) co_await examine();
@@ -135,6 +142,10 @@ asio::awaitable<void> HangDetector::examine() {
   const std::int64_t at = slot_time();
   if (watch_.look(steps_.slots(), at) != HangWatch::Finding::kSilent) co_return;
   report.has_others = round_.place.group_size > 1;
+  if (report.is_debugged()) {
+    watch_.excuse(at);
+    co_return;
+  }
   const auto judgement = report.is_elsewhere()         ? HangWatch::Judgement::kElsewhere
                          : report.computes(has_gpus()) ? HangWatch::Judgement::kComputes
                                                        : HangWatch::Judgement::kHangs;

@@ -24,7 +24,7 @@ Indices chosen(const std::vector<HungWorker>& workers, auto condition) {
 }
 
 bool is_stopped(const HungWorker& worker) {
-  return worker.state == 'T' || worker.state == 't';
+  return worker.state == 'T';
 }
 
 /// No signal ends its wait.
@@ -119,7 +119,7 @@ std::string others_text(const std::vector<HungWorker>& workers, const Indices& c
 
 std::string HungWorker::activity() const {
   if (pid == 0) return "has exited with status 0";
-  if (is_stopped(*this)) return "is stopped by a signal, such as SIGSTOP or a debugger's";
+  if (is_stopped(*this)) return "is stopped by a signal, such as SIGSTOP";
   if (is_uninterruptible(*this)) {
     return fmt::format(
         "waits for a disk or a device inside the kernel{}, where no signal reaches it",
@@ -139,6 +139,16 @@ bool HungWorker::waits() const {
 bool HangReport::is_elsewhere() const {
   const bool all_wait = std::ranges::all_of(workers, &HungWorker::waits);
   return has_others && (all_wait || culprits_of(workers).empty());
+}
+
+bool HangReport::is_debugged() const {
+  const auto is_of_debugger = [](const PythonFrame& frame) {
+    return frame.file.ends_with("/pdb.py") || frame.file.ends_with("/bdb.py") ||
+           frame.file.find("/debugpy/") != std::string::npos;
+  };
+  return std::ranges::any_of(workers, [&is_of_debugger](const HungWorker& worker) {
+    return worker.state == 't' || std::ranges::any_of(worker.frames, is_of_debugger);
+  });
 }
 
 bool HangReport::computes(bool waits_may_spin) const {

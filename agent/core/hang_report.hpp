@@ -45,6 +45,9 @@ struct HangReport {
   /// another node.
   bool is_elsewhere() const;
 
+  /// Somebody looks at a worker with Python's debugger, or with one of the system.
+  bool is_debugged() const;
+
   /// A worker that does not wait computes, so that it may be evaluating. `waits_may_spin`: so may
   /// one that waits for a GPU, and only one that moves counts if none is seen to wait.
   bool computes(bool waits_may_spin) const;

@@ -17,16 +17,18 @@ std::int64_t HangWatch::limit() const {
 }
 
 void HangWatch::begin_round(std::int64_t now) {
-  stepped_at_ = 0;
-  slowest_ = 0;
-  waited_ = 0;
-  is_hung_ = false;
-  due_.reset();
-  if (plan_.is_watched) due_ = now + limit();
+  *this = HangWatch(plan_);
+  is_running_ = plan_.is_watched;
+  if (is_running_) due_ = now + limit();
+}
+
+void HangWatch::excuse(std::int64_t now) {
+  excused_until_ = now;
+  if (is_running_) due_ = now + limit();
 }
 
 HangWatch::Finding HangWatch::look(std::span<const contract::StepSlot> slots, std::int64_t now) {
-  if (!plan_.is_watched) return Finding::kNothing;
+  if (!is_running_) return Finding::kNothing;
   std::int64_t stepped_at = 0;
   std::int64_t busy_until = 0;
   bool has_pace = false;
@@ -45,7 +47,7 @@ HangWatch::Finding HangWatch::look(std::span<const contract::StepSlot> slots, st
     due_ = now + limit();
     return Finding::kNothing;
   }
-  const std::int64_t since = std::max(stepped_at, busy_until);
+  const std::int64_t since = std::max({stepped_at, busy_until, excused_until_});
   due_ = since + limit() * (1 + waited_);
   if (now < *due_) return resumes ? Finding::kResumed : Finding::kNothing;
   if (is_hung_) {

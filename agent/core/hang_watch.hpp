@@ -26,7 +26,12 @@ class HangWatch {
   /// Workers are started, and write to new slots.
   void begin_round(std::int64_t now);
   /// Nothing is expected of them any more.
-  void end_round() { due_.reset(); }
+  void end_round() {
+    is_running_ = false;
+    due_.reset();
+  }
+  /// Before `now` nothing was expected of them: they were suspended, or are being debugged.
+  void excuse(std::int64_t now);
 
   enum class Finding : std::uint8_t { kNothing, kSilent, kResumed };
 
@@ -55,8 +60,10 @@ class HangWatch {
   std::int64_t limit() const;
 
   HangPlan plan_;
+  bool is_running_ = false;
   std::optional<std::int64_t> due_;
   std::int64_t stepped_at_ = 0;  // the last step of any worker; 0: none was made
+  std::int64_t excused_until_ = 0;
   std::int64_t slowest_ = 0;
   int waited_ = 0;        // since that step, though it was silent
   bool is_hung_ = false;  // since that step

@@ -120,6 +120,16 @@ TEST(HangReport, LooksForTheCulpritOnAnotherNodeIfAllOfThisOneWait) {
   EXPECT_TRUE(report.is_elsewhere());
 }
 
+TEST(HangReport, SaysWhetherSomebodyDebugsAWorker) {
+  HangReport report;
+  report.workers = workers_in({kReduce, kLoad});
+  EXPECT_FALSE(report.is_debugged());
+  report.workers[0].state = 't';
+  EXPECT_TRUE(report.is_debugged());
+  report.workers = workers_in({kReduce, {{.file = "/usr/lib/python3.11/pdb.py", .line = 1}}});
+  EXPECT_TRUE(report.is_debugged());
+}
+
 TEST(HangReport, SaysWhetherAWorkerThatDoesNotWaitComputes) {
   HangReport report;
   report.workers = workers_in({kReduce, kReduce});

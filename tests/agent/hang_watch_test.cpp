@@ -103,11 +103,21 @@ TEST_F(Watch, IsPatientIfAllWaitForAnotherNodeWhichMayHaveAnnouncedAPause) {
   EXPECT_EQ(at(108, {slot(9, 102)}), Finding::kSilent);
 }
 
+TEST_F(Watch, ExpectsNothingOfTheTimeInWhichAllWereSuspended) {
+  begin({.limit = 3s});
+  EXPECT_EQ(at(103, {slot(9, 102)}), Finding::kNothing);
+  watch_.excuse(400 * kSecond);
+  EXPECT_EQ(due_s(), 403);
+  EXPECT_EQ(at(401, {slot(9, 102)}), Finding::kNothing);
+  EXPECT_EQ(at(403, {slot(9, 102)}), Finding::kSilent);
+}
+
 TEST_F(Watch, ForgetsARoundThatHasEnded) {
   begin({.limit = 3s});
   EXPECT_EQ(at(105, {slot(9, 102)}), Finding::kSilent);
   watch_.end_round();
   EXPECT_FALSE(watch_.due());
+  EXPECT_EQ(at(106, {slot(9, 102)}), Finding::kNothing) << "while its stacks were taken";
   watch_.begin_round(300 * kSecond);
   EXPECT_EQ(at(301, {slot(0, 0)}), Finding::kNothing);
 }

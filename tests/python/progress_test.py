@@ -126,7 +126,7 @@ class Hangs(Case):
         self.assert_named("skip", r"waits in barrier \(hang\.py:\d+\), at step 29")
 
     def test_one_that_is_stopped(self):
-        self.assert_named("stop", r"is stopped by a signal, such as SIGSTOP or a debugger's, at step 29")
+        self.assert_named("stop", r"is stopped by a signal, such as SIGSTOP, at step 29")
 
     def test_one_that_waits_in_its_data_loader(self):
         self.assert_named("loader", r"waits for its data \(hang\.py:\d+\): it is in __getitem__ \(hang\.py:\d+\), at step 30; asleep")

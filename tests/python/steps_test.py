@@ -133,9 +133,9 @@ class Steps(Case):
         before = time.monotonic_ns()
         out = self.run_parts(TRAIN, "train(5)\nprint(os.getpid())\n")
         slot = self.slot()
-        self.assertEqual(Slot(int(out), 5, slot.stepped_at, slot.slowest, 0, 0, 0, 0, bytes(64)), slot)
+        self.assertEqual(Slot(int(out), 5, slot.stepped_at, slot.slowest, 0, 0, 0, slot.step_time, bytes(64)), slot)
         self.assertTrue(before < slot.stepped_at < time.monotonic_ns(), slot)
-        self.assertTrue(0 < slot.slowest < slot.stepped_at - before, slot)
+        self.assertTrue(0 < slot.step_time <= slot.slowest < slot.stepped_at - before, slot)
 
     def test_go_to_the_slot_of_the_local_rank_or_to_a_slot_of_their_own(self):
         self.run_parts(TRAIN, "train(2)", **{**self.in_worker, "LOCAL_RANK": "1"})
@@ -212,6 +212,16 @@ class Steps(Case):
             print(shown(100), shown(1, 9, 2), shown(*[1] * 61), shown(*[1] * 63), shown(1, 3))
             """)
         self.assertEqual("0.0 9.0 9.0 9.0 3.0\n", out)
+
+    def test_have_a_mean_in_which_the_newest_count_most(self):
+        out = self.run_parts(CLOCK, """
+            def mean(*gaps):
+                for gap in gaps:
+                    step(gap)
+                return round(_steps.numbers[_steps.STEP_TIME] / 1e9, 2)
+            print(mean(100), mean(2, 2, 2), mean(10), mean(*[10] * 100))
+            """)
+        self.assertEqual("0.0 2.0 3.0 10.0\n", out)
 
     def test_are_not_slow_if_a_pause_was_announced(self):
         out = self.run_parts(CLOCK, """
