@@ -126,7 +126,8 @@ TEST(HangReport, SaysWhetherSomebodyDebugsAWorker) {
   EXPECT_FALSE(report.is_debugged());
   report.workers[0].state = 't';
   EXPECT_TRUE(report.is_debugged());
-  report.workers = workers_in({kReduce, {{.file = "/usr/lib/python3.11/pdb.py", .line = 1}}});
+  report.workers =
+      workers_in({kReduce, {{.file = "/usr/lib/python3.11/pdb.py", .line = 1, .function = "f"}}});
   EXPECT_TRUE(report.is_debugged());
 }
 
