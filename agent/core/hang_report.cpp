@@ -32,6 +32,11 @@ bool is_uninterruptible(const HungWorker& worker) {
   return worker.state == 'D';
 }
 
+/// It makes no step for a reason that is not one of the others'.
+bool is_out(const HungWorker& worker) {
+  return worker.pid == 0 || is_stopped(worker) || is_uninterruptible(worker);
+}
+
 /// All but the largest group of workers that do the same; empty: they all do, or no group is the
 /// largest.
 Indices minority(const std::vector<HungWorker>& workers, auto what_of) {
@@ -71,7 +76,7 @@ std::string in_plural(std::string text) {
 }
 
 std::string kernel_text(const HungWorker& worker) {
-  if (is_stopped(worker) || is_uninterruptible(worker) || worker.frames.empty()) return "";
+  if (is_out(worker) || worker.frames.empty()) return "";
   if (worker.computes) return "; it computes";
   if (worker.wait_channel.empty()) return "";
   return fmt::format("; asleep in the kernel ({})", worker.wait_channel);
@@ -132,7 +137,7 @@ std::string HungWorker::activity() const {
 }
 
 bool HungWorker::waits() const {
-  if (pid == 0 || is_stopped(*this) || is_uninterruptible(*this)) return false;
+  if (is_out(*this)) return false;
   return activity_of(frames).kind == Activity::Kind::kCollective;
 }
 
@@ -160,6 +165,12 @@ bool HangReport::computes(bool waits_may_spin) const {
 
 std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers) {
   if (workers.size() < 2) return chosen(workers, [](const HungWorker& /*one*/) { return true; });
+  // Programs that are no Python may wait for it.
+  Indices out = chosen(workers, is_out);
+  const bool is_clear = std::ranges::all_of(workers, [](const HungWorker& worker) {
+    return is_out(worker) || worker.waits() || worker.frames.empty();
+  });
+  if (!out.empty() && out.size() < workers.size() && is_clear) return out;
   Indices not_waiting = chosen(workers, std::not_fn(&HungWorker::waits));
   if (!not_waiting.empty() && not_waiting.size() < workers.size()) return not_waiting;
   Indices elsewhere = minority(workers, [](const HungWorker& worker) { return worker.activity(); });

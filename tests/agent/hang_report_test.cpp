@@ -95,6 +95,9 @@ TEST(HangReport, TellsWorkersWithoutAStackApartByWhatTheyWaitForInTheKernel) {
     worker.wait_channel = "futex_do_wait";
   }
   EXPECT_THAT(culprits_of(workers), IsEmpty());
+  workers[2].state = 'T';
+  EXPECT_THAT(culprits_of(workers), ElementsAre(2));
+  workers[2].state = 'S';
   workers[1].wait_channel = "wait_for_partner";
   EXPECT_THAT(culprits_of(workers), ElementsAre(1));
   EXPECT_EQ(
