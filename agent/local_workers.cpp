@@ -5,7 +5,6 @@
 #include "base/log.hpp"
 #include "base/worker_contract.hpp"
 
-#include <algorithm>
 #include <csignal>
 
 namespace ddprun {
@@ -182,19 +181,12 @@ void LocalWorkers::hung(const HangReport& report, std::string stacks) {
   found.text = hang_paragraph(report);
   dependencies_.journal.record(found);
   reporter_.hung(report, std::move(stacks));
-  if (!report.restarts || report.is_elsewhere()) return;
-  const auto culprits = culprits_of(report.workers);
-  for (const HungWorker& worker : report.workers) {
-    const auto i = static_cast<std::size_t>(&worker - report.workers.data());
-    const bool is_culprit = std::ranges::find(culprits, i) != culprits.end();
-    if (is_culprit || culprits.empty()) end_hung(worker.local_rank);
+  if (!report.restarts) return;
+  for (const HungWorker* const worker : to_be_ended(report)) {
+    if (group_.pid_of(worker->local_rank) == 0) continue;
+    end_.hung.insert(worker->local_rank);
+    group_.send(worker->local_rank, SIGKILL);
   }
-}
-
-void LocalWorkers::end_hung(int local_rank) {
-  if (group_.pid_of(local_rank) == 0) return;
-  end_.hung.insert(local_rank);
-  group_.send(local_rank, SIGKILL);
 }
 
 void LocalWorkers::training_resumed() {

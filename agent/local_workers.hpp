@@ -143,7 +143,6 @@ class LocalWorkers {
 
   void worker_started(int local_rank, const Result<pid_t>& pid);
   void worker_ended(int local_rank, pid_t pid, ProcessEnd end, bool leaves_group);
-  void end_hung(int local_rank);
   void node_checked(const std::string& unfit);
   void notify_workers(int notice);
   bool may_be_repeated(int signal) const;

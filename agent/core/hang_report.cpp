@@ -178,6 +178,19 @@ std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers) {
   return minority(workers, [](const HungWorker& worker) { return worker.step; });
 }
 
+std::vector<const HungWorker*> to_be_ended(const HangReport& report) {
+  std::vector<const HungWorker*> ended;
+  if (report.is_elsewhere()) return ended;
+  for (const std::size_t culprit : culprits_of(report.workers)) {
+    if (report.workers[culprit].pid != 0) ended.push_back(&report.workers[culprit]);
+  }
+  if (!ended.empty()) return ended;
+  for (const HungWorker& worker : report.workers) {
+    if (worker.pid != 0) ended.push_back(&worker);
+  }
+  return ended;
+}
+
 std::string hang_paragraph(const HangReport& report) {
   const Indices culprits = report.is_elsewhere() ? Indices() : culprits_of(report.workers);
   std::string text = fmt::format(
@@ -201,18 +214,12 @@ std::string hang_paragraph(const HangReport& report) {
         "does\n";
   } else if (!report.restarts) {
     text += "  next: ddprun waits (--on-hang restart would restart the job)\n";
-  } else if (culprits.empty()) {
-    text += "  next: all workers of this node are ended, so that the job restarts\n";
   } else {
-    std::vector<int> ranks;
-    for (const std::size_t culprit : culprits) {
-      ranks.push_back(report.workers[culprit].rank);
-    }
+    const auto ended = to_be_ended(report);
     text += fmt::format(
-        "  next: rank{} {} {} ended, so that the job restarts\n",
-        ranks.size() == 1 ? "" : "s",
-        fmt::join(ranks, ", "),
-        ranks.size() == 1 ? "is" : "are");
+        "  next: {} {} ended, so that the job restarts\n",
+        ranks_text(ended),
+        ended.size() == 1 ? "is" : "are");
   }
   return text;
 }

@@ -58,6 +58,10 @@ struct HangReport {
 /// none differs.
 std::vector<std::size_t> culprits_of(const std::vector<HungWorker>& workers);
 
+/// The workers that are ended so that the job restarts: the culprits, or all if none of those runs.
+/// None if the one that hangs is on another node.
+std::vector<const HungWorker*> to_be_ended(const HangReport& report);
+
 /// The paragraph.
 std::string hang_paragraph(const HangReport& report);
 

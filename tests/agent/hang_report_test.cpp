@@ -111,6 +111,20 @@ TEST(HangReport, NamesNobodyIfAllDoTheSame) {
   EXPECT_THAT(culprits_of(workers_in({kLoad})), ElementsAre(0));
 }
 
+TEST(HangReport, EndsTheCulpritsOrAllIfNoneOfThemRuns) {
+  HangReport report;
+  report.restarts = true;
+  report.workers = workers_in({kReduce, kLoad, kReduce});
+  EXPECT_THAT(to_be_ended(report), ElementsAre(&report.workers[1]));
+  report.workers[1].pid = 0;
+  EXPECT_THAT(to_be_ended(report), ElementsAre(&report.workers[0], &report.workers[2]));
+  EXPECT_THAT(
+      hang_paragraph(report), EndsWith("  next: ranks 0, 2 are ended, so that the job restarts\n"));
+  report.has_others = true;
+  report.workers = workers_in({kReduce, kReduce});
+  EXPECT_THAT(to_be_ended(report), IsEmpty());
+}
+
 TEST(HangReport, LooksForTheCulpritOnAnotherNodeIfAllOfThisOneWait) {
   HangReport report;
   report.has_others = true;
