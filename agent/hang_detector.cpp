@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 constexpr auto kUntilStacksAreWritten = 250ms;
 constexpr auto kBetweenGlances = 250ms;
 constexpr auto kLate = 1s;
+constexpr std::int64_t kWakeUpsOfActive = 3;  // between two glances; one is by our signal
 constexpr std::size_t kStatBytesMax = 4'096;
 
 struct Usage {
@@ -48,6 +49,16 @@ Usage usage_of(pid_t pid) {
   usage.cpu_ticks = parse_int<std::int64_t>(fields[kUserTime]).value_or(0) +
                     parse_int<std::int64_t>(fields[kKernelTime]).value_or(0);
   return usage;
+}
+
+/// How often the main thread has waited; by proc(5).
+std::int64_t wake_ups_of(pid_t pid) {
+  constexpr std::string_view kName = "\nvoluntary_ctxt_switches:";
+  const auto status = read_file(fmt::format("/proc/{}/status", pid), kStatBytesMax);
+  const std::size_t at = status ? status->find(kName) : std::string::npos;
+  if (at == std::string::npos) return 0;
+  const std::string_view rest = std::string_view(*status).substr(at + kName.size());
+  return parse_int<std::int64_t>(trim(rest.substr(0, rest.find('\n')))).value_or(0);
 }
 
 /// The kernel hides it from those who may not trace the process.
@@ -126,6 +137,7 @@ asio::awaitable<void> HangDetector::examine() {
     if (worker.frames.empty()) worker.frames = before[i].worker.frames;
     worker.moves = worker.frames != before[i].worker.frames;
     worker.computes = worker.moves || now[i].cpu_ticks - before[i].cpu_ticks >= ticks_of_half;
+    worker.wakes = now[i].wake_ups - before[i].wake_ups >= kWakeUpsOfActive;
     const std::string& text = now[i].stacks.empty() ? before[i].stacks : now[i].stacks;
     stacks += fmt::format(
         "rank {} (local rank {}, pid {}) {}, at step {}\n{}\n",
@@ -156,6 +168,7 @@ asio::awaitable<void> HangDetector::examine() {
   report.silent_for = watch_.silent_for(at);
   report.slowest = watch_.slowest();
   report.restarts = plan_.hang.restarts;
+  report.has_restarts = plan_.max_restarts > 0;
   workers_.hung(report, std::move(stacks));
 }
 
@@ -188,6 +201,7 @@ std::vector<HangDetector::Glance> HangDetector::look() {
     const Usage usage = usage_of(worker.pid);
     worker.state = usage.state;
     glance.cpu_ticks = usage.cpu_ticks;
+    glance.wake_ups = wake_ups_of(worker.pid);
     worker.wait_channel = wait_channel_text(worker.pid);
     glance.stacks = steps_.take_stacks(worker.local_rank);
     worker.frames = main_thread_of(glance.stacks);

@@ -41,6 +41,7 @@ class HangDetector {
   struct Glance {
     HungWorker worker;
     std::int64_t cpu_ticks = 0;
+    std::int64_t wake_ups = 0;  // of the main thread
     std::string stacks;
   };
 

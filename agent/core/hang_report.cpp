@@ -67,6 +67,7 @@ std::string ranks_text(const std::vector<const HungWorker*>& workers) {
 std::string in_plural(std::string text) {
   for (const auto& [one, many] :
        {std::pair("waits ", "wait "),
+        std::pair("computes", "compute"),
         std::pair("is ", "are "),
         std::pair("has ", "have "),
         std::pair("its ", "their ")}) {
@@ -78,16 +79,17 @@ std::string in_plural(std::string text) {
 std::string kernel_text(const HungWorker& worker) {
   if (is_out(worker) || worker.frames.empty()) return "";
   if (worker.computes) return "; it computes";
+  if (worker.wakes) return "; it wakes up often";
   if (worker.wait_channel.empty()) return "";
   return fmt::format("; asleep in the kernel ({})", worker.wait_channel);
 }
 
 std::string culprit_text(const HungWorker& worker) {
   std::string text = fmt::format(
-      "  rank {} (local rank {}, pid {}) {}, at step {}{}\n",
+      "  rank {} (local rank {}{}) {}, at step {}{}\n",
       worker.rank,
       worker.local_rank,
-      worker.pid,
+      worker.pid == 0 ? "" : fmt::format(", pid {}", worker.pid),
       worker.activity(),
       worker.step,
       kernel_text(worker));
@@ -131,9 +133,9 @@ std::string HungWorker::activity() const {
         wait_channel.empty() ? "" : fmt::format(" ({})", wait_channel));
   }
   if (!frames.empty()) return activity_of(frames).to_string();
-  if (computes) return "computes; its stack is not known";
-  if (wait_channel.empty()) return "is asleep; its stack is not known";
-  return fmt::format("is asleep in the kernel ({}); its stack is not known", wait_channel);
+  if (computes) return "computes; no stack is known";
+  if (wait_channel.empty()) return "is asleep; no stack is known";
+  return fmt::format("is asleep in the kernel ({}); no stack is known", wait_channel);
 }
 
 bool HungWorker::waits() const {
@@ -159,7 +161,8 @@ bool HangReport::is_debugged() const {
 bool HangReport::computes(bool waits_may_spin) const {
   const bool any_waits = std::ranges::any_of(workers, &HungWorker::waits);
   return std::ranges::any_of(workers, [&](const HungWorker& worker) {
-    return !worker.waits() && (any_waits || !waits_may_spin ? worker.computes : worker.moves);
+    if (worker.waits()) return false;
+    return any_waits || !waits_may_spin ? worker.computes || worker.wakes : worker.moves;
   });
 }
 
@@ -210,16 +213,18 @@ std::string hang_paragraph(const HangReport& report) {
     text += fmt::format("  the stacks of all threads: {}\n", report.stacks);
   if (report.is_elsewhere()) {
     text +=
-        "  next: ddprun waits; the rank that hangs is on another node, which reports what it "
-        "does\n";
+        "  next: ddprun waits; the rank that hangs is on another node, or all ranks wait for each "
+        "other\n";
   } else if (!report.restarts) {
     text += "  next: ddprun waits (--on-hang restart would restart the job)\n";
   } else {
     const auto ended = to_be_ended(report);
     text += fmt::format(
-        "  next: {} {} ended, so that the job restarts\n",
+        "  next: {} {} ended, {}\n",
         ranks_text(ended),
-        ended.size() == 1 ? "is" : "are");
+        ended.size() == 1 ? "is" : "are",
+        report.has_restarts ? "so that the job restarts"
+                            : "and so the job is (--max-restarts would allow a restart)");
   }
   return text;
 }

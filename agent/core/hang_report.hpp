@@ -23,6 +23,7 @@ struct HungWorker {
       frames;             // of its main thread, the innermost call first; empty: not known
   bool moves = false;     // its stack changed while it was looked at
   bool computes = false;  // the same, or it used the CPU
+  bool wakes = false;     // it woke up several times
 
   /// What it does, for people: "waits in all_reduce (train.py:31)".
   std::string activity() const;
@@ -38,8 +39,9 @@ struct HangReport {
   Duration slowest{};               // of the last steps; 0: not known
   std::vector<HungWorker> workers;  // by local rank
   std::string stacks;               // the file with all stacks; empty: there is none
-  bool restarts = false;
-  bool has_others = false;  // the job has other nodes
+  bool restarts = false;            // --on-hang restart
+  bool has_restarts = true;         // --max-restarts is not 0
+  bool has_others = false;          // the job has other nodes
 
   /// All workers of this node wait for other ranks, or do the same, so the one that hangs is on
   /// another node.
@@ -48,8 +50,9 @@ struct HangReport {
   /// Somebody looks at a worker with Python's debugger, or with one of the system.
   bool is_debugged() const;
 
-  /// A worker that does not wait computes, so that it may be evaluating. `waits_may_spin`: so may
-  /// one that waits for a GPU, and only one that moves counts if none is seen to wait.
+  /// A worker that does not wait computes or wakes up often, so that it may be evaluating.
+  /// `waits_may_spin`: so may one that waits for a GPU, and only one that moves counts if none is
+  /// seen to wait.
   bool computes(bool waits_may_spin) const;
 };
 

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::int64_t kStepsOfAPace = 2;
 constexpr std::int64_t kSlowestMax = std::int64_t{1'000'000'000} * 86'400;
+constexpr std::int64_t kPauseMax = kSlowestMax * 3'650;
 
 }  // namespace
 
@@ -37,7 +38,7 @@ HangWatch::Finding HangWatch::look(std::span<const contract::StepSlot> slots, st
     has_pace = has_pace || slot.steps >= kStepsOfAPace;
     stepped_at = std::max(stepped_at, std::min(slot.stepped_at, now));
     slowest_ = std::max(slowest_, std::min(slot.slowest, kSlowestMax));
-    busy_until = std::max(busy_until, slot.busy_until);
+    busy_until = std::max(busy_until, std::min(slot.busy_until, now + kPauseMax));
   }
   const bool has_stepped = stepped_at > stepped_at_;
   const bool resumes = std::exchange(is_hung_, is_hung_ && !has_stepped) && has_stepped;
@@ -48,8 +49,10 @@ HangWatch::Finding HangWatch::look(std::span<const contract::StepSlot> slots, st
     return Finding::kNothing;
   }
   const std::int64_t since = std::max({stepped_at, busy_until, excused_until_});
-  due_ = since + limit() * (1 + waited_);
-  if (now < *due_) return resumes ? Finding::kResumed : Finding::kNothing;
+  const std::int64_t silent_at = since + limit() * (1 + waited_);
+  // A pause may end early, which nobody tells.
+  due_ = std::min(silent_at, now + limit());
+  if (now < silent_at) return resumes ? Finding::kResumed : Finding::kNothing;
   if (is_hung_) {
     due_ = now + limit();
     return Finding::kNothing;

@@ -74,6 +74,9 @@ def map_slot(path, slot):
     end = SLOT_BYTES * (slot + 1)
     file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
+        # The variable may have come here from elsewhere.
+        if not os.readlink("/proc/self/fd/%d" % file).startswith("/memfd:ddprun-steps"):
+            raise ValueError(path)
         # Fails if the file is shorter. Without the option, which is new in 3.13, it keeps a copy of the descriptor.
         options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         mapped = memoryview(mmap.mmap(file, end, **options))[end - SLOT_BYTES:]
@@ -139,6 +142,8 @@ def make_hook(slot):
         slot[STEPS] += 1
         slot[STEPPED_AT] = now
         gap = now - last
+        if slot[BUSY_UNTIL] > now:  # the pause is over
+            slot[BUSY_UNTIL] = now
         if slot[BUSY_UNTIL] < last:  # an announced pause is not a slow step
             mean += (gap - mean) // MEAN_OVER if mean else gap
             slot[STEP_TIME] = mean
@@ -260,9 +265,10 @@ def register_stacks(path):
     low = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:
         file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
+    except OSError:  # above the limit: a script that closes low ones would get the stacks into its own files
         os.close(low)
-    except OSError:  # above the limit
-        file = low
+        return 0
+    os.close(low)
     faulthandler.register(STACKS, file=file, all_threads=True, chain=False)
     return STACKS
 

@@ -62,6 +62,10 @@ TEST(HangReport, NamesTheRankThatDoesNotWait) {
   report.restarts = true;
   EXPECT_THAT(
       hang_paragraph(report), EndsWith("  next: rank 2 is ended, so that the job restarts\n"));
+  report.has_restarts = false;
+  EXPECT_THAT(
+      hang_paragraph(report),
+      EndsWith("rank 2 is ended, and so the job is (--max-restarts would allow a restart)\n"));
 }
 
 TEST(HangReport, NamesTheRankThatWaitsElsewhereThanMost) {
@@ -100,8 +104,7 @@ TEST(HangReport, TellsWorkersWithoutAStackApartByWhatTheyWaitForInTheKernel) {
   workers[2].state = 'S';
   workers[1].wait_channel = "wait_for_partner";
   EXPECT_THAT(culprits_of(workers), ElementsAre(1));
-  EXPECT_EQ(
-      workers[1].activity(), "is asleep in the kernel (wait_for_partner); its stack is not known");
+  EXPECT_EQ(workers[1].activity(), "is asleep in the kernel (wait_for_partner); no stack is known");
 }
 
 TEST(HangReport, NamesNobodyIfAllDoTheSame) {
@@ -130,7 +133,7 @@ TEST(HangReport, LooksForTheCulpritOnAnotherNodeIfAllOfThisOneWait) {
   report.has_others = true;
   report.workers = workers_in({kReduce, kReduce});
   EXPECT_TRUE(report.is_elsewhere());
-  EXPECT_THAT(hang_paragraph(report), EndsWith("another node, which reports what it does\n"));
+  EXPECT_THAT(hang_paragraph(report), EndsWith("or all ranks wait for each other\n"));
   report.workers = workers_in({kReduce, kLoad});
   EXPECT_FALSE(report.is_elsewhere());
   report.workers = workers_in({kLoad, kLoad});  // as with NCCL: loss.item()
@@ -161,6 +164,9 @@ TEST(HangReport, SaysWhetherAWorkerThatDoesNotWaitComputes) {
   EXPECT_TRUE(report.computes(false));
   EXPECT_FALSE(report.computes(true));
   report.workers[1].moves = true;
+  EXPECT_TRUE(report.computes(true));
+  report.workers = workers_in({kReduce, kLoad});
+  report.workers[1].wakes = true;  // as in a loop of short sleeps
   EXPECT_TRUE(report.computes(true));
 }
 

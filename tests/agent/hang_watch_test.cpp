@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 namespace ddprun {
@@ -67,8 +68,20 @@ TEST_F(Watch, WaitsUntilAnAnnouncedPauseOfAnyWorkerIsOver) {
   contract::StepSlot busy = slot(9, 102);
   busy.busy_until = 500 * kSecond;
   EXPECT_EQ(at(499, {slot(9, 102), busy}), Finding::kNothing);
+  EXPECT_EQ(at(502, {slot(9, 102), busy}), Finding::kNothing);
   EXPECT_EQ(due_s(), 503);
   EXPECT_EQ(at(503, {slot(9, 102), busy}), Finding::kSilent);
+}
+
+TEST_F(Watch, NoticesThatAPauseHasEndedEarlyAndBelievesNoTimeThatCannotBe) {
+  begin({.limit = 3s});
+  contract::StepSlot busy = slot(9, 102);
+  busy.busy_until = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(at(105, {busy}), Finding::kNothing);
+  EXPECT_EQ(due_s(), 108);
+  busy.busy_until = 106 * kSecond;
+  EXPECT_EQ(at(108, {busy}), Finding::kNothing);
+  EXPECT_EQ(at(109, {busy}), Finding::kSilent);
 }
 
 TEST_F(Watch, ReportsAHangOnceAndThatItIsOver) {

@@ -150,11 +150,23 @@ class Hangs(Case):
         self.wait_for(r"^ddprun: \S+ failed on \S+: rank 2 .* \(SIGKILL, by ddprun: it hung\), ")
         self.assertEqual(0, job.wait(timeout=PATIENCE_S), self.err.read_text())
 
+    def test_one_after_a_long_pause_that_has_ended_early(self):
+        """The watch slept until the announced end."""
+        self.start("--hang-timeout", "1", str(SCRIPT), "after_pause", "2", "30", executed=True)
+        self.wait_for(r"hangs on .*^  rank 2 \(local rank 2, pid \d+\) is in read_fifo ")
+
+    def test_others_end_where_one_has_exited_with_0(self):
+        self.start("--hang-timeout", str(LIMIT_S), "--on-hang", "restart", str(SCRIPT), "exit", "2", "30")
+        self.wait_for(r"^  rank 2 \(local rank 2\) has exited with status 0, at step 29$")
+        self.wait_for(r"^  next: ranks 0, 1, 3 are ended, and so the job is \(--max-restarts would allow a restart\)$")
+        self.wait_for(r"^ddprun: \S+ failed on \S+: rank \d .* \(SIGKILL, by ddprun: it hung\), ")
+
     def test_one_that_goes_on_after_all_and_a_pause_that_is_announced(self):
         job = self.start("--hang-timeout", "1", str(SCRIPT), "late", "2", "30")
         self.wait_for(r"hangs on .*^ddprun: training goes on: a step was made after all$")
         self.end(job)
-        job = self.start("--hang-timeout", "1", str(SCRIPT), "busy", "2", "30", executed=True)
+        # At the end, Python takes its time.
+        job = self.start("--hang-timeout", "3", str(SCRIPT), "busy", "2", "30", executed=True)
         self.assertEqual(0, job.wait(timeout=PATIENCE_S), self.err.read_text())
         self.assertNotIn("hangs on", self.err.read_text())
 

@@ -73,7 +73,9 @@ class Case(unittest.TestCase):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         self.room = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ddprun_test_")))
-        self.step_file = self.room / "steps"
+        file = os.memfd_create("ddprun-steps")
+        self.addCleanup(os.close, file)
+        self.step_file = pathlib.Path(f"/proc/{os.getpid()}/fd/{file}")
         self.step_file.write_bytes(bytes(SLOTS * SLOT_BYTES))
         self.stack_file = self.room / "stacks"
         self.stack_file.touch()

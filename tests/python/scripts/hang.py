@@ -52,10 +52,26 @@ def spin():
 def pause():
     import ddprun
     with ddprun.busy("evaluating", 600):
+        time.sleep(5)
+
+
+def hang_after_pause():
+    import ddprun
+    with ddprun.busy("evaluating", 600):
         time.sleep(3)
+    read_fifo()
 
 
-WAYS = {"stop": lambda: os.kill(os.getpid(), signal.SIGSTOP), "fifo": read_fifo, "lock": lock_twice, "spin": spin,
+def leave():
+    """The connections to the other ranks stay open."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(1000)
+    os._exit(0)
+
+
+WAYS = {"after_pause": hang_after_pause, "exit": leave,
+        "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP), "fifo": read_fifo, "lock": lock_twice, "spin": spin,
         "late": lambda: time.sleep(4), "busy": pause}
 
 
