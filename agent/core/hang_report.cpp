@@ -69,8 +69,7 @@ std::string in_plural(std::string text) {
        {std::pair("waits ", "wait "),
         std::pair("computes", "compute"),
         std::pair("is ", "are "),
-        std::pair("has ", "have "),
-        std::pair("its ", "their ")}) {
+        std::pair("has ", "have ")}) {
     if (text.starts_with(one)) return many + text.substr(std::string_view(one).size());
   }
   return text;
