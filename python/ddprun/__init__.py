@@ -38,7 +38,8 @@ def busy(what, seconds):
     """Announces a pause of at most ``seconds``: evaluating, saving, downloading. ddprun then does not take this worker
     for hung, and ``ddpctl status`` shows ``what``, of which 63 bytes fit.
 
-    As a plain call it holds for ``seconds``; ``busy("", 0)`` ends it. As a context manager it ends with the block::
+    As a plain call it holds for ``seconds``, but no longer than until the next step; ``busy("", 0)`` ends it too. As a
+    context manager it ends with the block::
 
         with ddprun.busy("evaluating", 600):
             evaluate(model)
