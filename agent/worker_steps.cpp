@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace ddprun {
@@ -18,6 +19,16 @@ namespace {
 // What a thousand nodes tell of eight workers each would take the leader longer than all else.
 constexpr int kNodesOfSmallJob = 64;
 constexpr Duration kToldEvery = std::chrono::seconds(1);
+
+/// Whether enough descriptors are left for what the job cannot do without. The kernel gives the
+/// lowest that is free.
+bool is_to_spare(const Descriptor& file, std::size_t workers) {
+  constexpr std::size_t kNeeded = 32;
+  constexpr std::size_t kNeededByAWorker = 8;
+  rlimit limit{};
+  if (!file || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+  return static_cast<rlim_t>(file.get()) + kNeeded + kNeededByAWorker * workers < limit.rlim_cur;
+}
 
 std::string path_of(const Descriptor& file) {
   return fmt::format("/proc/{}/fd/{}", ::getpid(), file.get());
@@ -56,7 +67,7 @@ void WorkerSteps::begin_round(int nodes, bool keeps_stacks) {
   Descriptor file(::memfd_create("ddprun-steps", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const auto size = static_cast<off_t>(workers_ * sizeof(contract::StepSlot));
   // A worker that made the file shorter would end this process.
-  const bool is_ready = file && ::ftruncate(file.get(), size) == 0 &&
+  const bool is_ready = is_to_spare(file, workers_) && ::ftruncate(file.get(), size) == 0 &&
                         ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
   if (!is_ready) return;
   void* const mapped =
@@ -66,7 +77,8 @@ void WorkerSteps::begin_round(int nodes, bool keeps_stacks) {
   file_ = std::move(file);
   path_ = path_of(file_);
   for (std::size_t i = 0; keeps_stacks && i < workers_; ++i) {
-    stacks_.emplace_back(::memfd_create("ddprun-stacks", MFD_CLOEXEC));
+    Descriptor& stacks = stacks_.emplace_back(::memfd_create("ddprun-stacks", MFD_CLOEXEC));
+    if (!is_to_spare(stacks, workers_)) stacks.reset();
   }
 }
 

@@ -29,7 +29,8 @@ class WorkerSteps {
   /// `nodes`: of the job. `keeps_stacks`: workers may write their stacks.
   void begin_round(int nodes, bool keeps_stacks);
 
-  /// The file for this round's workers; empty: the kernel supports no files in memory.
+  /// The file for this round's workers; empty: the kernel supports no files in memory, or there are
+  /// no descriptors to spare.
   const std::string& path() const { return path_; }
 
   /// What stands in the slots now, by local rank; empty: there is no file.
