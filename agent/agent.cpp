@@ -285,9 +285,11 @@ void Agent::stop_by(int signal) {
 void Agent::on_worker_news(const WorkerNews& news) {
   const bool run = is_under_way(news.state);
   if (!run) guard_.workers_run(false);
-  if (news.state != WorkersState::kRunning) hangs_.end_round();
-  if (news.state == WorkersState::kRunning)
+  if (news.state == WorkersState::kRunning) {
     announcement_.write(plan_, workers_.master(), *journal_);
+  } else {
+    hangs_.end_round();
+  }
   feed(RendezvousNode::Workers{.news = news});
   if (run || !late_signal_) return;
   const int signal = *late_signal_;

@@ -1,5 +1,6 @@
 #include "agent/hang_detector.hpp"
 
+#include "agent/core/step_reports.hpp"
 #include "agent/local_workers.hpp"
 #include "agent/proc.hpp"
 #include "agent/process.hpp"
@@ -193,7 +194,7 @@ std::vector<HangDetector::Glance> HangDetector::look() {
     HungWorker& worker = glance.worker;
     worker.local_rank = static_cast<int>(i);
     worker.rank = round_.place.first_rank + worker.local_rank;
-    worker.step = slots[i].reported > 0 ? slots[i].reported - 1 : slots[i].steps;
+    worker.step = step_of(slots[i]);
     worker.pid = workers_.pid_of(worker.local_rank);
     if (worker.pid == 0) continue;
     const auto counting = static_cast<pid_t>(slots[i].pid);

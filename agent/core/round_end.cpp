@@ -10,6 +10,7 @@ void RoundEnd::begin_round() {
   failure.reset();
   unsaved.reset();
   order.reset();
+  hung.clear();
 }
 
 bool RoundEnd::add_order(const StopRound& stop) {

@@ -12,13 +12,12 @@ namespace {
 constexpr std::int64_t kStepMax = 1'000'000'000'000'000;  // as a message may have
 constexpr std::int64_t kLongest = 1'000'000'000LL * 86'400 * 365;
 
-/// The number that the script has told, else the count.
+}  // namespace
+
 std::int64_t step_of(const contract::StepSlot& slot) {
   const std::int64_t step = slot.reported > 0 ? slot.reported - 1 : slot.steps;
   return std::clamp<std::int64_t>(step, 0, kStepMax);
 }
-
-}  // namespace
 
 std::vector<StepReport> step_reports(
     std::span<const contract::StepSlot> slots, std::int64_t now_ns) {

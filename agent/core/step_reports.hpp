@@ -9,6 +9,9 @@
 
 namespace ddprun {
 
+/// The number that the script has told, else the count; as a message may have it.
+std::int64_t step_of(const contract::StepSlot& slot);
+
 /// How far the workers of this node are, by what they write to their slots: each that has made a
 /// step, or announced a pause. `slots` are by local rank, `now_ns` is CLOCK_MONOTONIC. Nothing that
 /// stands in a slot is trusted: a worker may write anything.

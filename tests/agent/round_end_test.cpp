@@ -98,6 +98,14 @@ TEST(RoundEnd, KeepsTheSignalForTheNextRound) {
   EXPECT_EQ(end.stopped_by, SIGTERM);
 }
 
+// A worker of the next attempt that somebody killed was said to have hung.
+TEST(RoundEnd, ForgetsWhomItHasEndedForAHang) {
+  RoundEnd end;
+  end.hung.insert(2);
+  end.begin_round();
+  EXPECT_TRUE(end.hung.empty());
+}
+
 TEST(RoundEnd, GivesUpWithTheStatusOfTheJobsCulpritElseOfItsOwn) {
   RoundEnd end = failed_here();
   EXPECT_EQ(end.exit_status_if_given_up(exit_after(1s)), 3);
